@@ -1,13 +1,16 @@
 //! The rows of a record that are held out: the model predicts them, and the kernel has counted them.
 //!
-//! In: the plans `pool` and `threads` of the patched kernel with scrubbing, and what is known before these tests:
-//! the path and the clearing of one thread's fault (plan `lines`), unmapping, the pages that were cleared before the
-//! first test of the boot, the machine's size, the scrub orders, and the rule by which the kernel sizes its per-CPU
-//! lists. Out: hit ratios, and pages zeroed for each hit, as intervals beside the counts.
+//! In: the plans `pool` and `threads` of the patched kernel with scrubbing. Out: hit ratios, and pages zeroed for
+//! each hit, as intervals beside the counts. The model reads these inputs:
 //!
-//! Ranges: how long the per-CPU lists become, how many dirty pages the test before left in one, and which share of
-//! a processor the scrubber gets. Its policy is SCHED_IDLE: next to nothing beside a thread on the same processor,
-//! all of an idle one. Beside threads on other virtual processors its speed is a range too ([`TURNS`]).
+//! * the path and the clearing of one thread's fault (plan `lines`), and unmapping;
+//! * the pages that were cleared before the first test of the boot;
+//! * the processors, the scrub orders, and the kernel's rule for the size of per-CPU lists.
+//!
+//! These inputs are ranges: free pages that are not cleared, the length of the per-CPU lists, dirty pages in them at
+//! the start, and the scrubber's share of a processor. The scrubber's policy is SCHED_IDLE. So it gets next to nothing
+//! beside a thread on the same processor, and all of an idle one. Beside threads on other virtual processors its speed
+//! is a range too ([`TURNS`]).
 
 use faultless_trace::stat::Interval;
 use serde::Serialize;
@@ -22,6 +25,9 @@ use crate::cell::Cell;
 use crate::kernel::plan::{ARMS, Arm, PLANS, Plan};
 use crate::kernel::session::{CLEARED, HIT, MISS, PAGE_BYTES, PATH, SCRUBBED, SETTLE, USER};
 
+/// Free pages that the scrubber leaves, as a share of those that it clears: blocks below its order, and pages on
+/// per-CPU lists.
+const NOT_CLEARED: Range = Range::new(0.0, 0.05);
 /// The largest order of a block.
 const MOST_ORDER: u8 = 10;
 /// The kernel's divisor of a zone for the longest per-CPU lists.
@@ -135,7 +141,7 @@ impl Boot {
         wanted.extend(test.split_whitespace().filter_map(|word| word.split_once('=')));
         let Some(found) = record.find(&wanted) else { return Ok(Vec::new()) };
         let Some(load) = Load::of(found.cell, found.guest(PAGE_BYTES)) else { return Ok(Vec::new()) };
-        let draws = Draws::new(samples, 5, seed);
+        let draws = Draws::new(samples, 6, seed);
         let outcomes = parallel::map(samples, |index| self.model(&load, &draws, index).run())?;
         let [hit, miss, scrubbed] = [HIT, MISS, SCRUBBED].map(|quantity| found.guest(quantity));
         let row = |figure, counted: f64, others: f64, of: &dyn Fn(&Outcome) -> f64| {
@@ -160,7 +166,8 @@ impl Boot {
     fn model(&self, load: &Load, draws: &Draws, index: usize) -> Model {
         let mut sample = draws.sample(index);
         let block = 1_u32 << MOST_ORDER;
-        let pages = (self.free_pages as u32).div_ceil(block) * block;
+        let free_pages = self.free_pages * (1.0 + sample.take(NOT_CLEARED));
+        let pages = (free_pages as u32).div_ceil(block) * block;
         let batch = batch(self.free_pages);
         let longest = self.free_pages / LONGEST_LISTS / self.processors as f64;
         let high = match load.has_short_lists {
