@@ -96,7 +96,7 @@ fn a_model_stands_beside_the_verdicts_of_a_record() {
         "modelled, agrees   zeroing loads and writes back all 128 cache lines of a page",
         "modelled, differs  prezeroing makes one thread 3.9 times as fast",
         "rests on kernel arm=base lines=1 pcp=short",
-        "modelled, agrees, ",
+        "modelled, agrees; ",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
