@@ -476,6 +476,9 @@ static void *ballast(void *argument)
 		} else if (*first != (at ^ MAGIC) || *last != ~at) {
 			show("ballast", last, 0);
 			atomic_fetch_add(&lost, 1);
+		} else {
+			/* Others are to fault, not this one. */
+			usleep(500);
 		}
 	}
 	munmap(memory, bytes);
