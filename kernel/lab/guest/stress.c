@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Stress for zeroed memory: threads make and drop memory of all kinds and
- * check every fresh page whole. Prints one line:
+ * check every fresh page whole. Prints the state now and then, and one line:
  *
  *   stress pages=N nonzero=N lost=N hits=N misses=N waste=N scrubbed=N ... seconds=N
  *
@@ -11,8 +11,9 @@
  * Arguments, NAME=VALUE: pages (check so many, 2000000), threads (4),
  * seconds (at most so long, 3600), start and stop (vm.scrub_*, left alone),
  * toggle (change settings of the kernel meanwhile, 0), offline (memory blocks
- * too, 0), poison (inject memory errors, 0), swap (MiB of zram, 0). Those that
- * change settings are for a guest: they leave the settings changed.
+ * too, 0), poison (inject memory errors, 0), swap (MiB of zram, 0), gigantic
+ * (pages of 1 GiB from alloc_contig_range(), 0). Those that change settings are
+ * for a guest: they leave the settings changed.
  *
  * Does not check memory that another user may legally have filled: copies,
  * memory after MADV_FREE. As PID 1 it mounts what it needs, reads its arguments
@@ -52,6 +53,7 @@
 
 #define MIB (1ul << 20)
 #define HUGE_BYTES (2 * MIB)
+#define GIB (1024 * MIB)
 #define HUGETLB_PAGES 8
 #define MOST_THREADS 64
 #define SHOWN 20
@@ -134,7 +136,7 @@ static void show(const char *what, const unsigned long *at, size_t word)
 static void check_page(char *at, const char *what)
 {
 	unsigned long *words = (unsigned long *)at;
-	unsigned long any = 0;
+	unsigned long any = 0, count;
 
 	__atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < page / sizeof(*words); i++)
@@ -147,8 +149,13 @@ static void check_page(char *at, const char *what)
 			}
 		atomic_fetch_add(&nonzero, 1);
 	}
-	if (atomic_fetch_add(&checked, 1) + 1 >= goal)
+	count = atomic_fetch_add(&checked, 1) + 1;
+	if (count >= goal)
 		atomic_store(&done, true);
+	if (!(count % 500000)) {
+		printf("stress so far: pages=%lu nonzero=%lu lost=%lu\n", count, atomic_load(&nonzero), atomic_load(&lost));
+		fflush(stdout);
+	}
 }
 
 /* Checks fresh memory and leaves it dirty: in part, or whole. */
@@ -422,6 +429,31 @@ static void *poison(void *argument)
 	return NULL;
 }
 
+/* Pages of 1 GiB, made from what other threads free or must move away. */
+static void *gigantic(void *argument)
+{
+	static const char pool[] = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+	struct worker *w = argument;
+	unsigned long made = 0, tried = 0;
+
+	while (!atomic_load(&done)) {
+		char *memory;
+
+		tried++;
+		write_text("1", pool);
+		memory = map(GIB, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 30 << MAP_HUGE_SHIFT, -1);
+		if (memory) {
+			check(w, memory, GIB, "gigantic");
+			munmap(memory, GIB);
+			made++;
+		}
+		write_text("0", pool);
+		usleep(500000);
+	}
+	printf("stress gigantic=%lu of=%lu\n", made, tried);
+	return NULL;
+}
+
 /* Holds more than the memory that is left, so that others cause reclaim. */
 static void *ballast(void *argument)
 {
@@ -444,6 +476,9 @@ static void *ballast(void *argument)
 		} else if (*first != (at ^ MAGIC) || *last != ~at) {
 			show("ballast", last, 0);
 			atomic_fetch_add(&lost, 1);
+		} else {
+			/* Others are to fault, not this one. */
+			usleep(500);
 		}
 	}
 	munmap(memory, bytes);
@@ -503,10 +538,11 @@ static void set_scrub(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
-	static struct worker workers[MOST_THREADS + 4];
-	static const char *const extra[] = { "toggle", "offline", "poison", "swap" };
-	static void *(*const body[])(void *) = { toggle, offline, poison, ballast };
+	static const char *const extra[] = { "toggle", "offline", "poison", "swap", "gigantic" };
+	static void *(*const body[])(void *) = { toggle, offline, poison, ballast, gigantic };
+	static struct worker workers[MOST_THREADS + sizeof(body) / sizeof(*body)];
 	long threads, count = 0;
+	size_t memory;
 	time_t begin;
 
 	if (getpid() == 1) {
@@ -532,7 +568,10 @@ int main(int argc, char **argv)
 	if (argument(argc, argv, "toggle", 0))
 		write_text("8", "/proc/sys/vm/nr_hugepages");
 	/* Fork may double what a thread holds; the rest is for everybody else. */
-	budget = (size_t)named_number("/proc/meminfo", "MemAvailable:") * 1024 * 3 / 4 / (size_t)threads;
+	memory = (size_t)named_number("/proc/meminfo", "MemAvailable:") * 1024;
+	if (argument(argc, argv, "gigantic", 0))
+		memory = memory > 2 * GIB ? memory - GIB : memory / 2;
+	budget = memory * 3 / 4 / (size_t)threads;
 	if (swap_mib)
 		budget /= 2;
 
@@ -541,10 +580,10 @@ int main(int argc, char **argv)
 		pthread_create(&workers[count].thread, NULL, work, &workers[count]);
 		count++;
 	}
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(body) / sizeof(*body); i++) {
 		if (!argument(argc, argv, extra[i], 0))
 			continue;
-		workers[count].seed = 0xbf58476d1ce4e5b9ull * (uint64_t)(i + 1);
+		workers[count].seed = 0xbf58476d1ce4e5b9ull * (i + 1);
 		pthread_create(&workers[count].thread, NULL, body[i], &workers[count]);
 		count++;
 	}
