@@ -14,6 +14,7 @@ use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
 use crate::cell::Cell;
+use crate::kernel;
 use crate::results::{Quantities, Results};
 use crate::sample::MACHINE;
 
@@ -27,6 +28,10 @@ pub const TICK_NS: f64 = 4e6;
 pub const FAULTS: f64 = 32.0;
 /// The same in bytes.
 pub const BYTES: f64 = 1024.0 * 1024.0;
+/// The same in misses of the last level, and in path instructions: a timer's interrupt takes as many.
+pub const MISSES: f64 = 1000.0;
+/// See [`MISSES`].
+pub const INSTRUCTIONS: f64 = 10_000.0;
 /// The upper end of the expected count. `trial` derives it from the cell and writes it beside the measured
 /// count.
 const BOUND: &str = "most_faults";
@@ -35,7 +40,7 @@ const BOUND: &str = "most_faults";
 pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
     let mut changes = Vec::new();
     let cells: BTreeSet<&Cell> = a.all().chain(b.all()).map(|(cell, _)| cell).collect();
-    for cell in cells {
+    for cell in cells.into_iter().filter(|cell| !is_idle(cell)) {
         match (a.cell(cell), b.cell(cell)) {
             (Some(a), Some(b)) => changes.extend(of_cell(cell, a, b)),
             (a, _) => {
@@ -50,8 +55,17 @@ pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
 
 fn of_cell(cell: &Cell, a: &Quantities, b: &Quantities) -> Vec<Change> {
     let names: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
-    let compared = names.into_iter().filter(|(phase, quantity)| phase != MACHINE && quantity != BOUND);
+    let is_compared = |(phase, quantity): &&(String, String)| match cell.experiment.as_str() {
+        kernel::session::EXPERIMENT => kernel::found::is_compared(phase, quantity),
+        _ => phase != MACHINE && quantity != BOUND,
+    };
+    let compared = names.into_iter().filter(is_compared);
     compared.map(|name| of_figure(cell, name, a.get(name), b.get(name))).collect()
+}
+
+/// Whether nothing happens in a cell of the kernel lab but the scrubber's work.
+fn is_idle(cell: &Cell) -> bool {
+    cell.experiment == kernel::session::EXPERIMENT && cell.text("test") == Ok(kernel::session::SETTLE)
 }
 
 fn of_figure(cell: &Cell, name: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
@@ -91,8 +105,15 @@ fn change(kind: Kind, cell: &Cell, (phase, quantity): (&str, &str)) -> Change {
 
 /// The largest difference of a quantity that does not count.
 fn grain(quantity: &str) -> f64 {
-    let grains =
-        [("user_ns", TICK_NS), ("system_ns", TICK_NS), ("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
+    let grains = [
+        ("user_ns", TICK_NS),
+        ("system_ns", TICK_NS),
+        ("_ns", NS),
+        ("_faults", FAULTS),
+        ("_bytes", BYTES),
+        ("llc_misses", MISSES),
+        ("path_instructions", INSTRUCTIONS),
+    ];
     grains.into_iter().find(|(unit, _)| quantity.ends_with(unit)).map_or(0.0, |(_, grain)| grain)
 }
 
@@ -161,6 +182,30 @@ mod tests {
         let changes = compare(&a, &a);
         assert_eq!(changes.len(), 2, "the machine's shares are no results");
         assert!(changes.iter().all(|change| change.kind == Kind::Alike));
+    }
+
+    #[test]
+    fn of_the_kernel_lab_the_tests_figures_are_compared_and_no_idle_time() {
+        let row = |cell: &str, phase: &str, quantity: &str, value: f64| Row {
+            experiment: kernel::session::EXPERIMENT.into(),
+            cell: cell.into(),
+            round: 1,
+            phase: phase.into(),
+            quantity: quantity.into(),
+            value,
+        };
+        let of = |path: f64, misses: f64| {
+            Results::of(vec![
+                row("test=pft lines=1", "section", "path_instructions", path),
+                row("test=pft lines=1", "section", "llc_misses", misses),
+                row("test=pft lines=1", "laps", "path_max", path),
+                row("test=settle before=1", "section", "path_instructions", path),
+            ])
+            .unwrap()
+        };
+        let changes = compare(&of(1e6, 1.0), &of(2e6, 900.0));
+        let found: Vec<_> = changes.iter().map(|change| (change.kind, change.quantity.as_str())).collect();
+        assert_eq!(found, [(Kind::More, "path_instructions"), (Kind::Alike, "llc_misses")]);
     }
 
     #[test]

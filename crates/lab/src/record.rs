@@ -321,6 +321,10 @@ fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
 pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
     let is_torn = |name: &str| {
         let path = folder.join(name);
+        // A compressed table was whole when it was compressed.
+        if !path.exists() && packed(&path).exists() {
+            return Ok(false);
+        }
         let last = last_byte(&path).map_err(|error| unreadable(&path, &error))?;
         Ok::<bool, Refusal>(last.is_some_and(|byte| byte != b'\n'))
     };
@@ -336,12 +340,29 @@ fn last_byte(path: &Path) -> io::Result<Option<u8>> {
 }
 
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = read_text(path).map_err(|error| unreadable(path, &error))?;
     let whole = &text[..whole_len(text.as_bytes())];
     csv::Reader::from_reader(whole.as_bytes())
         .deserialize()
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))
+}
+
+/// The same table, compressed.
+fn packed(path: &Path) -> PathBuf {
+    path.with_extension("csv.gz")
+}
+
+/// A table's text. If only the file compressed by gzip is there, it is that one's.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    match (std::fs::read_to_string(path), File::open(packed(path))) {
+        (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(packed).read_to_string(&mut text)?;
+            Ok(text)
+        }
+        (read, _) => read,
+    }
 }
 
 fn unreadable(path: &Path, error: &dyn std::error::Error) -> Refusal {

@@ -20,7 +20,7 @@ pub type Misses = [u64; 3];
 pub struct Function {
     /// Its name in `System.map`; `[user]` for all code of the program.
     pub name: String,
-    /// Instructions but for the iterations of `rep stos` and `rep movs`.
+    /// Instructions without the iterations of `rep stos` and `rep movs`.
     pub path: u64,
     /// Bytes stored by `rep stos` in functions that clear pages.
     pub cleared_bytes: u64,

@@ -17,6 +17,7 @@ use faultless_trace::diff::Class;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Refusal};
+use crate::record::read_text;
 
 use super::counts::{Function, USER};
 use super::session::{EXPERIMENT, Measured, SETTLE};
@@ -31,7 +32,7 @@ pub struct Row {
     pub cell: String,
     /// Its name in `System.map`.
     pub function: String,
-    /// Instructions but for the iterations of `rep stos` and `rep movs`.
+    /// Instructions without the iterations of `rep stos` and `rep movs`.
     pub path_instructions: u64,
     /// Bytes stored by `rep stos` in functions that clear pages.
     pub cleared_bytes: u64,
@@ -41,7 +42,7 @@ pub struct Row {
     pub llc_misses: u64,
 }
 
-/// Writes the functions of a record, without those of idle time. An older table is replaced.
+/// Writes the functions of a record, except idle time. An older table is replaced.
 ///
 /// # Errors
 /// The folder can't be written.
@@ -85,7 +86,8 @@ pub type Table = BTreeMap<Cell, Vec<Row>>;
 /// It is no record of the kernel lab.
 pub fn read(folder: &Path) -> Result<Table, Refusal> {
     let path: PathBuf = folder.join(FILE);
-    let mut reader = csv::Reader::from_path(&path).map_err(|error| unusable(&path, &error))?;
+    let text = read_text(&path).map_err(|error| unusable(&path, &error))?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut table = Table::new();
     for row in reader.deserialize() {
         let row: Row = row.map_err(|error| unusable(&path, &error))?;
@@ -115,7 +117,7 @@ pub const LEAST_SHARE: f64 = 0.02;
 /// Fewer bytes per page are no change.
 const LEAST_BYTES: f64 = 16.0;
 
-/// Compares the functions of one cell, the largest change first. `pages` are those of each side.
+/// Compares the functions of one cell, the largest change first. `pages`: the pages of each side.
 pub fn compare(before: &[Row], after: &[Row], pages: [f64; 2]) -> Vec<Change> {
     let mut sums: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {

@@ -10,10 +10,14 @@
 //! It starts no program: `faultless lab kernel` does, on a checkout of this repository. Nothing of `kernel/` is
 //! embedded here.
 
+pub mod charts;
 pub mod counts;
 pub mod cpio;
+pub mod found;
 pub mod functions;
 pub mod guest;
+pub mod limits;
 pub mod plan;
 pub mod session;
 pub mod tables;
+mod work;

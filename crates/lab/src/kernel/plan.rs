@@ -1,4 +1,4 @@
-//! What is booted: arms (a kernel with its settings) and plans (the tests of one boot).
+//! Boots: arms (a kernel with its settings) and plans (the tests of one boot).
 //!
 //! In: an arm and a plan. Out: the text that the guest's init carries out, and QEMU's arguments, which make two runs
 //! byte-identical.
@@ -11,13 +11,13 @@ use std::path::Path;
 pub struct Arm {
     /// A word that names it.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description of a few words.
     pub about: &'static str,
     /// Whether its kernel has the patch.
     pub is_patched: bool,
     /// Words of the kernel's command line, beside the common ones.
     pub arguments: &'static str,
-    /// Files and what is written to them, in this order.
+    /// Files and the values to write, in this order.
     pub settings: &'static [(&'static str, &'static str)],
     /// Its plans.
     pub plans: &'static [&'static str],
@@ -74,7 +74,7 @@ pub const ARMS: [Arm; 5] = [
 pub struct Plan {
     /// A word that names it.
     pub name: &'static str,
-    /// What it measures, in a few words.
+    /// Its subject, in a few words.
     pub about: &'static str,
     /// Virtual processors.
     pub vcpus: u32,

@@ -50,7 +50,7 @@ pub const MISS: &str = "zero_miss";
 pub const SCRUBBED: &str = "zero_scrubbed";
 /// Bytes of a base page of the guest.
 pub const PAGE_BYTES: &str = "page_bytes";
-/// The guest's clock, ns: all instructions, those of `rep stos` too.
+/// The guest's clock, ns: all instructions, including iterations of `rep stos`.
 pub const VIRTUAL: &str = "virtual_ns";
 
 /// One cell of a boot.

@@ -5,84 +5,87 @@
 //! have no Wall: the virtual processors take turns on one clock. So where the document has seconds, our rows have
 //! instructions.
 
-use faultless_trace::measurement::{Bytes, Count, median};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 
 use crate::experiment::Table;
 use crate::experiments::fault_rate::table::{self as document, BY_LINES, BY_THREADS, Theirs};
-use crate::results::{Quantities, Results, values};
+use crate::results::Results;
 
+use super::found::{Found, count, share, size};
 use super::plan::{ARMS, PLANS};
-use super::session::{
-    CLEARED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION, SETTLE,
-    STRINGS, USER,
-};
+use super::session::{CLEARED, EXPERIMENT, HIT, LAPS, LLC, MISS, PAGE_BYTES, PATH, SCRUBBED, STRINGS, USER};
+use super::{limits, work};
 
 /// All tables that a record has rows for.
 pub fn tables(results: &Results) -> Vec<Table> {
-    let all = [by_threads, by_lines, kinds, stock, latency];
+    let all = [limits::table, by_lines, by_threads, ratios, kinds, stock, work::table, latency];
     all.iter().map(|table| table(results)).filter(|table| table.rows.iter().any(|row| !row.0)).collect()
 }
 
-/// A cell's quantities, with those that are per page.
-#[derive(Clone, Copy)]
-struct Found<'a>(&'a Quantities);
-
-impl<'a> Found<'a> {
-    fn of(results: &'a Results, parameters: &[(&str, &str)]) -> Option<Self> {
-        results.find(EXPERIMENT, parameters).map(|(_, found)| Self(found))
-    }
-
-    fn value(self, phase: &str, quantity: &str) -> Option<f64> {
-        median(values(self.0, phase, quantity)?)
-    }
-
-    fn section(self, quantity: &str) -> f64 {
-        self.value(SECTION, quantity).unwrap_or(0.0)
-    }
-
-    fn guest(self, quantity: &str) -> f64 {
-        self.value(GUEST, quantity).unwrap_or(0.0)
-    }
-
-    fn pages(self) -> f64 {
-        self.guest(PAGES)
-    }
-
-    fn per_page(self, quantity: &str) -> f64 {
-        self.section(quantity) / self.pages()
-    }
-
-    /// The share of the pages that needed zeroes and had them; nothing without the patch.
-    fn hits(self) -> Option<f64> {
-        let (hit, miss) = (self.value(GUEST, HIT), self.value(GUEST, MISS));
-        (hit.is_some() || miss.is_some()).then(|| {
-            let (hit, miss) = (hit.unwrap_or(0.0), miss.unwrap_or(0.0));
-            hit / (hit + miss)
-        })
-    }
+/// The two rates of a row of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// Faults per second of CPU time.
+    pub per_cpu_s: f64,
+    /// Faults per second.
+    pub per_wall_s: f64,
 }
 
-fn count(value: f64) -> String {
-    match value {
-        value if !value.is_finite() => "-".to_owned(),
-        0.0 => "0".to_owned(),
-        value if value >= 100.0 => Count(value.round() as u64).to_string(),
-        value if value >= 1.0 => format!("{value:.1}"),
-        value => format!("{value:.3}"),
+/// The document's rates, by its threads or lines and its arm.
+pub fn document_rates() -> BTreeMap<String, BTreeMap<String, Rates>> {
+    let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let threads = BY_THREADS.iter().map(|row| (format!("threads={}", row.threads), row));
+    let lines = BY_LINES.iter().map(|row| (format!("lines={}", row.lines), row));
+    for (name, row) in threads.chain(lines) {
+        let rates = Rates { per_cpu_s: row.per_cpu_s, per_wall_s: row.per_wall_s };
+        all.entry(name).or_default().insert(row.arm.replace(' ', "_"), rates);
     }
-}
-
-fn share(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{:.1} %", value * 100.0))
-}
-
-fn size(bytes: f64) -> String {
-    Bytes(bytes.max(0.0).round() as u64).to_string()
+    all
 }
 
 /// Faults per thousand million instructions of the program and the kernel's path.
 fn per_path(found: Found) -> f64 {
     found.pages() / (found.section(USER) + found.section(PATH)) * 1e9
+}
+
+/// Each test of the patched kernel beside the unpatched one.
+fn ratios(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for plan in &PLANS {
+        for test in plan.tests() {
+            let of = |arm| Found::of_test(results, arm, plan.name, test);
+            let (Some(base), off, on) = (of("base"), of("off"), of("on")) else { continue };
+            if off.is_none() && on.is_none() {
+                continue;
+            }
+            let ratio = |arm: Option<Found>, quantity: &str| {
+                let ratio = arm.map(|arm| arm.per_page(quantity) / base.per_page(quantity));
+                ratio.filter(|ratio| ratio.is_finite()).map_or(String::new(), |ratio| format!("{ratio:.3}"))
+            };
+            let texts = vec![
+                test.to_owned(),
+                ratio(off, PATH),
+                ratio(on, PATH),
+                ratio(off, CLEARED),
+                ratio(on, CLEARED),
+                ratio(off, LLC),
+                ratio(on, LLC),
+                share(on.and_then(Found::hits)),
+            ];
+            rows.push((false, texts));
+        }
+    }
+    Table {
+        id: "kernel-ratios",
+        title: "The patched kernel beside the unpatched one",
+        heads: &["", "path off", "on", "cleared off", "on", "LLC misses off", "on", "hits on"],
+        rows,
+        remark: "Ratios to the unpatched kernel, per base page: of path instructions, of cleared bytes and of misses of the \
+                 last level. The scrubber works before each test, in idle time; its work is in the table of the stock. With \
+                 several processors it also works beside the test, and is in these ratios.",
+    }
 }
 
 const DOCUMENT_HEADS: [&str; 15] = [
@@ -308,10 +311,8 @@ fn stock_row(
     plan: &str,
     (number, test): (usize, &str),
 ) -> Option<(bool, Vec<String>)> {
-    let before = number.to_string();
-    let named = [("arm", arm), ("plan", plan)];
-    let scrub = Found::of(results, &[&named[..], &[("test", SETTLE), ("before", &before)]].concat())?;
-    let found = Found::of(results, &parameters(&named, test))?;
+    let scrub = Found::before(results, arm, plan, number)?;
+    let found = Found::of_test(results, arm, plan, test)?;
     let (hit, miss) = (found.guest(HIT), found.guest(MISS));
     let (pages, meanwhile) = (scrub.guest(SCRUBBED), found.guest(SCRUBBED));
     let per_page = |quantity: &str| {
@@ -336,22 +337,14 @@ fn stock_row(
     Some((false, texts))
 }
 
-/// The parameters of a test of a plan.
-fn parameters<'a>(named: &[(&'a str, &'a str)], test: &'a str) -> Vec<(&'a str, &'a str)> {
-    let words = test.split_whitespace().filter_map(|word| word.split_once('='));
-    named.iter().copied().chain(words).collect()
-}
-
 fn latency(results: &Results) -> Table {
     let mut rows = Vec::new();
     for plan in &PLANS {
         for test in plan.tests() {
             for arm in &ARMS {
-                let named = parameters(&[("arm", arm.name), ("plan", plan.name)], test);
-                let Some(found) = Found::of(results, &named) else { continue };
+                let Some(found) = Found::of_test(results, arm.name, plan.name, test) else { continue };
                 let Some(laps) = found.value(LAPS, "count") else { continue };
-                let lap =
-                    |what: &str, at: &str| found.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN);
+                let lap = |what: &str, at: &str| found.lap(what, at);
                 let mut texts = vec![format!("{test}, {}", arm.name), count(laps)];
                 for at in ["p50", "p90", "p99", "max"] {
                     texts.push(count(lap("path", at)));
@@ -388,6 +381,7 @@ fn latency(results: &Results) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::session::{GUEST, PAGES, SECTION};
     use super::*;
     use crate::record::Row;
 
@@ -457,6 +451,16 @@ mod tests {
     }
 
     #[test]
+    fn the_patched_kernel_stands_beside_the_unpatched_one() {
+        let tables = tables(&results());
+        let texts = &table(&tables, "kernel-ratios").rows[0].1;
+        assert_eq!(
+            texts[..],
+            ["pft mib=64 lines=1 pcp=short", "", "0.950", "", "0.100", "", "1.000", "90.0 %"]
+        );
+    }
+
+    #[test]
     fn the_scrubbers_work_is_charged_to_the_hits() {
         let tables = tables(&results());
         let stock = table(&tables, "kernel-stock");
@@ -470,7 +474,7 @@ mod tests {
     #[test]
     fn tables_without_a_row_of_ours_are_left_out() {
         let ids: Vec<&str> = tables(&results()).iter().map(|table| table.id).collect();
-        assert_eq!(ids, ["kernel-lines", "kernel-stock", "kernel-latency"]);
+        assert_eq!(ids, ["kernel-limits", "kernel-lines", "kernel-ratios", "kernel-stock", "kernel-latency"]);
         assert!(tables(&Results::default()).is_empty());
     }
 }

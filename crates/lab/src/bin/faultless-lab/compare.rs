@@ -60,13 +60,15 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
         how: vec![
             format!(
                 "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
-                 figures are within {:.0} us ({:.0} ms for the user's and the system's part), {:.0} faults or {:.0} MiB of \
-                 each other.",
+                 figures are within {:.0} us ({:.0} ms for the user's and the system's part), {:.0} faults, {:.0} MiB, {:.0} \
+                 cache misses or {:.0} instructions of each other.",
                 compare::ABOUT_ONE * 100.0,
                 compare::NS / 1e3,
                 compare::TICK_NS / 1e6,
                 compare::FAULTS,
-                compare::BYTES / 1024.0 / 1024.0
+                compare::BYTES / 1024.0 / 1024.0,
+                compare::MISSES,
+                compare::INSTRUCTIONS
             ),
             by_chance(&changes),
             "The intervals hold what varies within a record, not what differs from one day to the next: compare two records of \

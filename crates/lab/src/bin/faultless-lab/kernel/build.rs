@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     programs(&lab, &work)?;
     let jobs = args.jobs.map_or_else(processors, NonZeroU32::get);
     let mut facts = vec![("kernel".to_owned(), source.version.clone())];
+    facts.extend(commit(&checkout).map(|commit| ("commit".to_owned(), commit)));
     let config = kernel(&source, &[lab.join("config/lab.config")], &work, false, jobs)?;
     facts.push(("config".to_owned(), config));
     let patches = source::patches(&checkout);
@@ -95,6 +96,14 @@ fn checkout(named: Option<&Path>) -> Result<PathBuf, Failure> {
     found.map(Path::to_owned).ok_or_else(|| {
         Failure("no checkout of the repository here or above; name it with --checkout".to_owned())
     })
+}
+
+/// The checkout's commit, if git tells it.
+fn commit(checkout: &Path) -> Option<String> {
+    let git = |words: &[&str]| commands::output(Command::new("git").arg("-C").arg(checkout).args(words)).ok();
+    let commit = git(&["rev-parse", "--short=7", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "kernel"])?;
+    Some(if changed.is_empty() { commit } else { format!("{commit} with changes below kernel/") })
 }
 
 fn processors() -> u32 {

@@ -159,10 +159,9 @@ fn text(sides: &[String; 2], found: &[Compared]) -> String {
                 }
             });
         let rows: Vec<page::TableRow> = rows.collect();
-        let unchanged = named(Class::Unchanged).count();
         let remark = format!(
-            "{}{unchanged} functions unchanged; in all {:.1} path instructions per page before, {:.1} after",
-            if rows.is_empty() { "no function differs; " } else { "" },
+            "{}; in all {:.1} path instructions per page before, {:.1} after",
+            counts(&compared.changes),
             compared.path[0],
             compared.path[1]
         );
@@ -173,6 +172,17 @@ fn text(sides: &[String; 2], found: &[Compared]) -> String {
     }
     text + "Per base page. A function that is added or removed ran on one side only: the other kernel may lack it, or its \
             compiler inlined it.\n"
+}
+
+/// How many functions there are of each class.
+fn counts(changes: &[Change]) -> String {
+    let of = |class: Class| changes.iter().filter(|change| change.class == class).count();
+    let unchanged = of(Class::Unchanged);
+    if unchanged == changes.len() {
+        return format!("no function differs; {unchanged} unchanged");
+    }
+    let all = [Class::Added, Class::Removed, Class::Grown, Class::Shrunk, Class::Unchanged];
+    all.map(|class| format!("{} {}", of(class), class.word())).join(", ")
 }
 
 /// Version of the JSON output; raised when a field changes its meaning or goes.

@@ -1,17 +1,22 @@
 //! `faultless lab kernel report`: the tables of a record, as text, as JSON and as a page.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use faultless_console::sink::Sink;
 use faultless_console::{Failure, Outcome, emit};
+use faultless_lab::kernel::charts::CHARTS;
+use faultless_lab::kernel::found::{self, Figures};
+use faultless_lab::kernel::limits::{self, Limit};
 use faultless_lab::kernel::session::EXPERIMENT;
-use faultless_lab::kernel::tables::tables;
+use faultless_lab::kernel::tables::{Rates, document_rates, tables};
 use faultless_lab::{Results, Table};
 use faultless_report::lab::page;
 use serde::Serialize;
 
 use super::RECORD;
+use crate::chart;
 use crate::measure::failure;
 use crate::report::{self as lab_report, machine, table_of};
 
@@ -61,6 +66,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for experiment in report.experiments.iter_mut().filter(|experiment| experiment.name == EXPERIMENT) {
         experiment.question = QUESTION.into();
         experiment.sources = vec![faultless_lab::Document::Prezeroing.title().into()];
+        let cells: Vec<_> = results.cells(EXPERIMENT).collect();
+        experiment.plots = CHARTS.iter().map(|found| chart::plot(found, &cells)).collect();
         experiment.tables = tables.iter().cloned().map(table_of).collect();
         experiment.how = HOW.map(str::to_owned).into();
         experiment.command = "faultless lab kernel build --fetch && faultless lab kernel run --twice".into();
@@ -70,7 +77,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     eprintln!("faultless: the page is {}", page.display());
     let facts = machine(&folder);
     let refused = results.refused().iter().map(ToString::to_string).collect();
-    let text = if args.json { json(&facts, &tables, refused)? } else { text(&facts, &tables, &refused) };
+    let text =
+        if args.json { json(&results, &facts, &tables, refused)? } else { text(&facts, &tables, &refused) };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
@@ -89,6 +97,12 @@ const SCHEMA: u32 = 1;
 struct Json<'a> {
     schema: u32,
     facts: Vec<[&'a str; 2]>,
+    /// The limits of the patch, with their verdicts.
+    limits: BTreeMap<&'static str, Limit>,
+    /// By test and arm, per base page.
+    figures: Figures,
+    /// Rows of the document: by the number of threads or lines, and its arm.
+    document: BTreeMap<String, BTreeMap<String, Rates>>,
     tables: Vec<JsonTable<'a>>,
     refused: Vec<String>,
 }
@@ -108,10 +122,18 @@ struct JsonRow<'a> {
     texts: &'a [String],
 }
 
-fn json(facts: &[(String, String)], tables: &[Table], refused: Vec<String>) -> Result<String, Failure> {
+fn json(
+    results: &Results,
+    facts: &[(String, String)],
+    tables: &[Table],
+    refused: Vec<String>,
+) -> Result<String, Failure> {
     let json = Json {
         schema: SCHEMA,
         facts: facts.iter().map(|(name, value)| [name.as_str(), value.as_str()]).collect(),
+        limits: limits::limits(results).into_iter().map(|limit| (limit.id, limit)).collect(),
+        figures: found::figures(results),
+        document: document_rates(),
         tables: tables
             .iter()
             .map(|table| JsonTable {
