@@ -15,6 +15,9 @@ use super::session::{
     SETTLE, STRINGS, USER,
 };
 
+/// With a smaller share of the pages, a test does not ask for zeroes: its page tables do.
+const LEAST_ASKED: f64 = 0.01;
+
 /// A cell's quantities.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'a>(pub(super) &'a Quantities);
@@ -67,13 +70,11 @@ impl<'a> Found<'a> {
         self.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN)
     }
 
-    /// The share of the pages that needed zeroes and had them; nothing without the patch.
+    /// The share of the pages that needed zeroes and had them. Nothing without the patch, and nothing if hardly a page
+    /// of the test needed zeroes.
     pub(super) fn hits(self) -> Option<f64> {
-        let (hit, miss) = (self.value(GUEST, HIT), self.value(GUEST, MISS));
-        (hit.is_some() || miss.is_some()).then(|| {
-            let (hit, miss) = (hit.unwrap_or(0.0), miss.unwrap_or(0.0));
-            hit / (hit + miss)
-        })
+        let (hit, miss) = (self.guest(HIT), self.guest(MISS));
+        (hit + miss >= LEAST_ASKED * self.pages()).then(|| hit / (hit + miss))
     }
 }
 
