@@ -68,15 +68,18 @@ fn is_idle(cell: &Cell) -> bool {
     cell.experiment == kernel::session::EXPERIMENT && cell.text("test") == Ok(kernel::session::SETTLE)
 }
 
+/// A count of the kernel lab is exact: one run says as much as two.
+fn samples(cell: &Cell, values: &[f64]) -> Vec<f64> {
+    match values {
+        [only] if cell.experiment == kernel::session::EXPERIMENT => vec![*only; 2],
+        values => values.to_vec(),
+    }
+}
+
 fn of_figure(cell: &Cell, name: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
-    // Two boots give the same counts, so one boot's have no width.
-    let is_exact = cell.experiment == kernel::session::EXPERIMENT;
-    let of_lab = |found: Interval| match is_exact {
-        true => Interval { low: found.value, high: found.value, ..found },
-        false => found,
-    };
-    let figures = [a, b].map(|values| values.and_then(|values| median_interval(values)).map(of_lab));
-    let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(b, a)).map(of_lab);
+    let [a, b] = [a, b].map(|values| values.map(|values| samples(cell, values)));
+    let figures = [&a, &b].map(|values| values.as_ref().and_then(|values| median_interval(values)));
+    let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(&b, &a));
     let kind = match figures {
         [Some(a), Some(b)] => {
             let is_seen = (a.value - b.value).abs() > grain(&name.1);
