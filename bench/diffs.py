@@ -45,7 +45,7 @@ def rows(args, folder, numbers, threads, user):
         changed = next(row for row in diff["rows"] if own_name(row) == "changed")
         yield [numbers[-1], threads, user or "root", pair, len(numbers), int(set(named) == right), " ".join(sorted(named)),
                changed["cause"] or "", *(round(changed[figure][side]["value"], 1) for figure in ("faults", "time_ns")
-               for side in ("before", "after")), round(diff["price"]["ratio"], 4), len(diff["warnings"])]
+               for side in ("before", "after")), round(diff["price"]["ratio"]["value"], 4), len(diff["warnings"])]
 
 
 def summary(paths):

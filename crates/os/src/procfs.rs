@@ -147,6 +147,17 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())
 }
 
+/// Largest resident set that a process had so far, from `/proc/PID/status`. `None` once its memory is gone.
+pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
+    parse_peak(&read(&format!("/proc/{pid}/status"))?)
+}
+
+fn parse_peak(status: &str) -> Option<u64> {
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = peak.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// Bytes that the kernel may take (MADV_FREE), in this process's mapping at that address, from
 /// `/proc/self/smaps`. `None` if nothing is mapped there, or before Linux 4.13.
 pub fn lazy_free_bytes(address: usize) -> Option<usize> {
@@ -268,6 +279,13 @@ fn tick_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peak_is_read_in_kib() {
+        assert_eq!(parse_peak("Name:\tsh\nVmHWM:\t    1234 kB\n"), Some(1234 << 10));
+        assert_eq!(parse_peak("Name:\tkthreadd\n"), None);
+        assert!(peak_rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 1 << 16));
+    }
 
     #[test]
     fn anonymous_memory_follows_what_is_touched() {

@@ -361,6 +361,15 @@ pub fn remember_requests_to_end() {
     forward_signals();
 }
 
+/// As [`remember_requests_to_end`], also where SIGINT was ignored at the start. A script ignores it in its
+/// background jobs, and nothing else would end a recorder that watches other processes. Children started by
+/// [`hold`] get the default back.
+pub fn end_when_asked() {
+    // SAFETY: signal takes integers, and no handler is installed.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    remember_requests_to_end();
+}
+
 /// Whether requests to end are only remembered while no child runs.
 static REMEMBERED: AtomicBool = AtomicBool::new(false);
 

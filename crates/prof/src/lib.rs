@@ -45,7 +45,7 @@ use faultless_trace::observation::Observation;
 pub use calibrate::open_events_ns;
 pub use facts::host;
 pub use record::{Options, Progress, Recorded, Task, record};
-pub use request::{Failure, Kernel, Request, Sources};
+pub use request::{Attach, Failure, Kernel, Request, Sources, Until};
 pub use sampler::Sampler;
 
 /// Runs the command to its end and returns what was observed.
@@ -61,6 +61,19 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
     let (plan, words) = request.plan()?;
     let mut observation = monitor::run(&plan, allow, &words[0])?;
     observation.command = words;
+    observation.host = facts::host();
+    Ok(observation)
+}
+
+/// Watches running processes and returns what was observed of them meanwhile.
+///
+/// From now on, a request to end this process (SIGINT, SIGTERM, SIGHUP, SIGQUIT) ends the watching instead, also
+/// where this process was started with SIGINT ignored, as in the background of a script.
+///
+/// # Errors
+/// There is no such process, or no right to watch it.
+pub fn observe_running(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
+    let mut observation = monitor::attach(attach, allow)?;
     observation.host = facts::host();
     Ok(observation)
 }

@@ -13,7 +13,8 @@ use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{
-    Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
+    Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage,
+    Window,
 };
 
 use crate::budget::{Budget, Limits};
@@ -22,12 +23,13 @@ use crate::kernel::KernelStacks;
 use crate::levels::Levels;
 use crate::orphans::{OrphanUsage, Orphans};
 use crate::poll_interval::PollInterval;
-use crate::request::{Failure, Kernel, Sources, not_started};
+use crate::request::{Attach, Failure, Kernel, Sources, not_started};
 use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
 use crate::shape::Shape;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
 use crate::windows::Windows;
-use crate::{calibrate, tuning as t, write_cost};
+use crate::write_cost::{self, WriteCost};
+use crate::{calibrate, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
@@ -41,14 +43,45 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let session = Session::open(Watched::Held(held.pid()), allow, &Shape::BARE.sampled(fault_ns));
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
-    let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
-    let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0);
-    let setup = Setup { allow, begin_ns, cost_ns, every_fault: false, stacks: None };
-    let mut monitor = Monitor::new(session, child.pid() as u32, setup);
-    while !child.ended_within(monitor.pause_ns(), monitor.wakers()) {
-        monitor.poll();
+    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibration), every_fault: false, stacks: None };
+    let subject = Subject::Child(child);
+    watch(Monitor::new(session, &subject.pids(), setup), subject, calibrated)
+}
+
+/// Watches running processes.
+pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
+    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
+    let calibrated = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
+    let calibration = calibrated.map(|(found, _)| found);
+    let fault_ns = calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns);
+    let (attached, session, subject, begin_ns) =
+        subject::attach(attach, allow, &Shape::BARE.sampled(fault_ns))?;
+    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibration), every_fault: false, stacks: None };
+    let mut monitor = Monitor::new(session, &subject.pids(), setup);
+    for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
+        monitor.add(record);
     }
-    let ended = monitor.finish(Subject::Child(child))?;
+    let command = subject::command(&attached);
+    Ok(Observation { command, ..watch(monitor, subject, calibrated)? })
+}
+
+/// What one recorded fault costs the program.
+fn cost_ns(calibration: Option<Calibration>) -> f64 {
+    let found_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+    found_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0)
+}
+
+/// Watches to the end.
+fn watch(
+    mut monitor: Monitor,
+    mut subject: Subject,
+    calibrated: Option<(Calibration, Option<WriteCost>)>,
+) -> Result<Observation, Failure> {
+    while !subject.ended_within(monitor.pause_ns(), monitor.wakers()) {
+        monitor.poll();
+        subject.read_usage(now_ns());
+    }
+    let ended = monitor.finish(subject)?;
     Ok(Observation {
         exit: ended.exit,
         usage: ended.usage,
@@ -135,16 +168,17 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn new(session: Session, pid: u32, setup: Setup) -> Self {
+    pub(crate) fn new(session: Session, pids: &[u32], setup: Setup) -> Self {
         let Setup { allow, begin_ns, cost_ns, every_fault, stacks } = setup;
         // A burst lasts as long as it takes the recorder to wake up, and an unread ring overflows.
         let slices = ShortSlices::request(every_fault);
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
-            levels.begin(pid);
+            pids.iter().for_each(|&pid| levels.begin(pid));
             levels
         });
         let has_stacks = stacks.is_some();
+        let pid = pids.first().copied().unwrap_or_default();
         let limits = if has_stacks { Limits::STACKS } else { Limits::BARE };
         let budget = if every_fault {
             Budget::always()

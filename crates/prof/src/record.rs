@@ -18,10 +18,10 @@ use faultless_trace::recording::{Footer, Header, Settings};
 use crate::allocations::Allocations;
 use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
-use crate::request::{Failure, Kernel, Request, Sources, not_started};
+use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
 use crate::session::{Session, Watched};
 use crate::shape::{Locks, Shape};
-use crate::subject::{Attached, Running, Subject};
+use crate::subject::{self, Subject};
 use crate::symbols::NameCache;
 use crate::trace_file::TraceFile;
 use crate::write_cost::WriteCost;
@@ -34,8 +34,8 @@ const LOCKS: &str = "waits for mmap_lock";
 pub enum Task {
     /// A command.
     Command(Request),
-    /// A running process, with its threads and future children, until it ends or we are asked to end.
-    Process(u32),
+    /// Running processes.
+    Running(Attach),
 }
 
 /// How much to record.
@@ -164,20 +164,18 @@ pub fn record(
             header.begin_ns = now_ns();
             let child = held.release().map_err(|error| not_started(&words[0], error))?;
             header.command = words;
-            (Subject::Child(child), session, None)
+            (Subject::Child(child), session, Vec::new())
         }
-        Task::Process(pid) => {
-            let attached = Attached::find(pid)?;
-            spawn::remember_requests_to_end();
-            let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
+        Task::Running(attach) => {
+            let first = attach.pids.first().copied().unwrap_or_default();
+            let (attached, session, subject, begin_ns) = subject::attach(attach, allow, &shape)?;
             if session.buffers.is_empty() {
-                return Err(Failure::NotWatched(pid, session.denied()));
+                return Err(Failure::NotWatched(first, session.denied()));
             }
-            header.command = attached.command.clone();
+            header.command = subject::command(&attached);
             header.settings.attached = true;
-            header.begin_ns = now_ns();
-            session.begin();
-            (Subject::Running(Running::new(pid, attached.stat)), session, Some(attached))
+            header.begin_ns = begin_ns;
+            (subject, session, attached)
         }
     };
     if session.sees_locks {
@@ -201,7 +199,7 @@ pub fn record(
     let begin_ns = header.begin_ns;
     let recorder_cpu_ns = process_cpu_ns();
     let file = TraceFile::new(out, header, options.max_bytes);
-    let mut monitor = Monitor::new(session, subject.pid(), setup);
+    let mut monitor = Monitor::new(session, &subject.pids(), setup);
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         monitor.add(record);
     }

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use faultless_os::spawn;
 
@@ -27,6 +28,27 @@ pub struct Request {
     pub stderr: Option<OwnedFd>,
     /// What may be used.
     pub allow: Sources,
+}
+
+/// Running processes to watch, with their threads and future children.
+#[derive(Debug, Default)]
+pub struct Attach {
+    /// At least one. A process that is named twice is watched once.
+    pub pids: Vec<u32>,
+    /// When to end. A request to end this process (SIGINT and the like) ends it as well.
+    pub until: Until,
+}
+
+/// When to stop watching running processes.
+#[derive(Debug, Default)]
+pub enum Until {
+    /// When all of them have ended.
+    #[default]
+    Ended,
+    /// After this time, or when all of them have ended.
+    Span(Duration),
+    /// When this command has ended, which is started for that.
+    Command(Request),
 }
 
 /// Sources of data that may be tried; by default all of them.

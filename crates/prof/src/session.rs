@@ -32,7 +32,7 @@ pub(crate) use cpu_buffer::{CpuBuffer, Role};
 pub(crate) enum Watched<'a> {
     /// A child that waits before its exec; events start with the exec.
     Held(i32),
-    /// Running threads of one process; events start with [`Session::begin`].
+    /// Running threads; events start with [`Session::begin`].
     Running(&'a [i32]),
 }
 
@@ -320,6 +320,11 @@ impl Session {
         let user = since(self.user.count(), user);
         let sampled = since(self.sampled(Sampled::All), sampled);
         self.uncounted += user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled));
+    }
+
+    /// Whether faults are counted at least.
+    pub(crate) fn counts_faults(&self) -> bool {
+        !self.user.0.is_empty()
     }
 
     /// Whether single faults can be recorded.

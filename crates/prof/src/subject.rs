@@ -1,22 +1,25 @@
-//! The watched process: a child that was started for the run, or a process that already ran.
+//! Whom a run watches: a child that was started for it, or processes that already ran.
 //!
-//! In: a child or a process id. Out: its end, its exit status and its usage. The usage of a running process
+//! In: a child or process ids. Out: the end, the exit status and the usage. The usage of a running process
 //! counts from the attach. Its figures are read now and then, because at its end only its parent can ask. For
 //! a process id also whether it can be watched, or a [`Failure`] that says which right is missing.
 //!
 //! It does not start a program or open events (`monitor`, `session`).
 
+use std::iter;
 use std::os::fd::BorrowedFd;
 
-use faultless_os::counters::Rusage;
+use faultless_os::counters::{Rusage, now_ns};
 use faultless_os::procfs::{self, Stat};
 use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
 use faultless_trace::observation::{Exit, Map, Record, What};
 
-use crate::request::Failure;
+use crate::request::{Attach, Failure, Sources, Until, not_started};
+use crate::session::{Session, Watched};
+use crate::shape::Shape;
 use crate::tuning as t;
 
-/// The watched process.
+/// Whom a run watches.
 #[derive(Debug)]
 pub(crate) enum Subject {
     /// Started by us.
@@ -25,50 +28,104 @@ pub(crate) enum Subject {
     Running(Running),
 }
 
-/// A process that ran before.
+/// Processes that ran before.
 #[derive(Debug)]
 pub(crate) struct Running {
-    process: ProcessHandle,
-    begin: Stat,
-    last: Stat,
+    processes: Vec<Process>,
+    /// So many of them, from the first on, have ended.
+    ended: usize,
+    end: End,
     next_ns: u64,
 }
 
-impl Running {
-    /// `pid`, with its figures when the recording began.
-    pub(crate) fn new(pid: u32, begin: Stat) -> Self {
-        Self { process: ProcessHandle::of(pid as i32), begin, last: begin, next_ns: 0 }
-    }
+/// When watching ends, unless we are asked to end before.
+#[derive(Debug)]
+enum End {
+    /// With the last process.
+    Last,
+    /// At this time, or with the last process.
+    At(u64),
+    /// With a command that was started beside them.
+    With(Child),
+}
 
+#[derive(Debug)]
+struct Process {
+    handle: ProcessHandle,
+    begin: Stat,
+    last: Stat,
+    peak_rss_bytes: u64,
+}
+
+impl Process {
     fn read(&mut self) {
-        self.last = procfs::stat(self.process.pid() as u32).unwrap_or(self.last);
+        let pid = self.handle.pid() as u32;
+        self.last = procfs::stat(pid).unwrap_or(self.last);
+        self.peak_rss_bytes = procfs::peak_rss_bytes(pid).unwrap_or(self.peak_rss_bytes);
     }
 
     fn used(&self) -> Rusage {
-        self.last.usage().since(self.begin.usage())
+        Rusage { peak_rss_bytes: self.peak_rss_bytes, ..self.last.usage().since(self.begin.usage()) }
+    }
+}
+
+impl Running {
+    /// `attached`, from `begin_ns` on. Starts the command that says when to end.
+    pub(crate) fn begin(attached: &[Attached], until: Until, begin_ns: u64) -> Result<Self, Failure> {
+        let end = match until {
+            Until::Ended => End::Last,
+            Until::Span(span) => End::At(begin_ns.saturating_add(span.as_nanos() as u64)),
+            Until::Command(request) => {
+                let (plan, words) = request.plan()?;
+                End::With(spawn::hold(&plan)?.release().map_err(|error| not_started(&words[0], error))?)
+            }
+        };
+        let processes = attached.iter().map(|attached| Process {
+            handle: ProcessHandle::of(attached.pid as i32),
+            begin: attached.stat,
+            last: attached.stat,
+            peak_rss_bytes: 0,
+        });
+        Ok(Self { processes: processes.collect(), ended: 0, end, next_ns: 0 })
+    }
+
+    fn ended_within<'a>(&mut self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
+        let left_ns = match &self.end {
+            // A signal that asks us to end goes to the command as well.
+            End::With(command) => return command.ended_within(timeout_ns, others),
+            End::At(end_ns) => end_ns.saturating_sub(now_ns()),
+            End::Last => u64::MAX,
+        };
+        if let Some(first) = self.processes.get(self.ended) {
+            first.handle.ended_within(timeout_ns.min(left_ns), others);
+        }
+        let left = &self.processes[self.ended..];
+        self.ended += left.iter().take_while(|process| process.handle.ended_within(0, iter::empty())).count();
+        self.ended == self.processes.len() || left_ns == 0 || spawn::asked_to_end()
     }
 }
 
 impl Subject {
-    /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    /// Process ids.
+    pub(crate) fn pids(&self) -> Vec<u32> {
         match self {
-            Self::Child(child) => child.pid() as u32,
-            Self::Running(running) => running.process.pid() as u32,
+            Self::Child(child) => vec![child.pid() as u32],
+            Self::Running(running) => {
+                running.processes.iter().map(|process| process.handle.pid() as u32).collect()
+            }
         }
     }
 
-    /// As [`ProcessHandle::ended_within`]. For a running process, a request to end this recorder also counts.
+    /// As [`ProcessHandle::ended_within`]. For running processes, the end of the time and a request to end this
+    /// recorder also count.
     pub(crate) fn ended_within<'a>(
-        &self,
+        &mut self,
         timeout_ns: u64,
         others: impl Iterator<Item = BorrowedFd<'a>>,
     ) -> bool {
         match self {
             Self::Child(child) => child.ended_within(timeout_ns, others),
-            Self::Running(running) => {
-                running.process.ended_within(timeout_ns, others) || spawn::asked_to_end()
-            }
+            Self::Running(running) => running.ended_within(timeout_ns, others),
         }
     }
 
@@ -78,7 +135,7 @@ impl Subject {
             && now_ns >= running.next_ns
         {
             running.next_ns = now_ns + t::USAGE_NS;
-            running.read();
+            running.processes.iter_mut().for_each(Process::read);
         }
     }
 
@@ -98,8 +155,13 @@ impl Subject {
                 Ok((exit(ending), usage))
             }
             Self::Running(mut running) => {
-                running.read();
-                Ok((Exit::Unknown, running.used()))
+                running.processes.iter_mut().for_each(Process::read);
+                let used = running.processes.iter().map(Process::used).reduce(Rusage::plus);
+                let exit = match running.end {
+                    End::With(command) => exit(command.wait()?.0),
+                    End::Last | End::At(_) => Exit::Unknown,
+                };
+                Ok((exit, used.unwrap_or_default()))
             }
         }
     }
@@ -123,6 +185,37 @@ pub(crate) struct Attached {
     pub(crate) tids: Vec<i32>,
 }
 
+/// Opens a session on running processes and begins it. Out: the processes as they were, the session, and the time.
+pub(crate) fn attach(
+    attach: Attach,
+    allow: Sources,
+    shape: &Shape,
+) -> Result<(Vec<Attached>, Session, Subject, u64), Failure> {
+    let mut pids = attach.pids;
+    pids.sort_unstable();
+    pids.dedup();
+    let attached = pids.iter().map(|&pid| Attached::find(pid)).collect::<Result<Vec<_>, _>>()?;
+    let first = *pids.first().ok_or(Failure::Empty)?;
+    spawn::end_when_asked();
+    let tids: Vec<i32> = attached.iter().flat_map(|attached| attached.tids.iter().copied()).collect();
+    let session = Session::open(Watched::Running(&tids), allow, shape);
+    if !session.counts_faults() {
+        return Err(Failure::NotWatched(first, session.denied()));
+    }
+    let begin_ns = now_ns();
+    let running = Running::begin(&attached, attach.until, begin_ns)?;
+    session.begin();
+    Ok((attached, session, Subject::Running(running), begin_ns))
+}
+
+/// The command of one process; names and numbers of several.
+pub(crate) fn command(attached: &[Attached]) -> Vec<String> {
+    match attached {
+        [one] => one.command.clone(),
+        several => several.iter().map(|process| format!("{}[{}]", process.name(), process.pid)).collect(),
+    }
+}
+
 impl Attached {
     /// Looks at `pid`.
     pub(crate) fn find(pid: u32) -> Result<Self, Failure> {
@@ -143,6 +236,10 @@ impl Attached {
         let command = procfs::command(pid).filter(|words| !words.is_empty());
         let command = command.or_else(|| Some(vec![procfs::name(pid, pid)?])).unwrap_or_default();
         Ok(Self { pid, stat, command, tids })
+    }
+
+    fn name(&self) -> String {
+        procfs::name(self.pid, self.pid).unwrap_or_default()
     }
 
     /// Its mappings and the names of its threads, as records with this time.

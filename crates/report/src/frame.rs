@@ -88,7 +88,7 @@ pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padd
 .verdict{display:inline-block;white-space:nowrap;border-radius:10px;padding:1px 9px;font-size:13px;font-weight:600}
 .reproduced .verdict{color:var(--good);background:var(--good-ground)}
 .refuted .verdict{color:var(--bad);background:var(--bad-ground)}
-.modelled .verdict{color:var(--model);background:var(--model-ground)}
+.agrees .verdict,.differs .verdict,.verdict.modelled{color:var(--model);background:var(--model-ground)}
 .unknown .verdict{color:var(--none);background:var(--none-ground)}
 .alarm{border-left:4px solid var(--alarm);padding:4px 12px;margin:12px 0}
 .alarm strong{color:var(--alarm)}

@@ -7,6 +7,7 @@
 
 mod explain;
 mod next;
+mod repeated;
 mod rows;
 mod section;
 mod sentence;
@@ -14,6 +15,7 @@ mod sentence;
 use faultless_trace::Stat;
 
 pub(crate) use explain::{Basis, explanation, told};
+pub use repeated::{repeated, repeated_json};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
 

@@ -6,7 +6,7 @@
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
 //! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
-//! `advice`; `stat`, `cure`; `findings`.
+//! `advice`, `compare`; `stat`, `cure`; `repeat`, `findings`.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -17,6 +17,7 @@
 pub mod advice;
 pub mod avoid;
 pub mod change;
+pub mod compare;
 pub mod cure;
 pub mod diff;
 mod fault;
@@ -29,6 +30,7 @@ pub mod observation;
 pub mod profile;
 pub mod reconcile;
 pub mod recording;
+pub mod repeat;
 pub mod sites;
 pub mod stat;
 pub mod timeline;

@@ -264,3 +264,5 @@ pub(crate) const KHUGEPAGED_NS: f64 = 10e9;
 /// Share of all faults, 0 to 1, that sites may save beyond the avoidable curve. Chosen: each reading of
 /// memory is off by some dozens of pages, and changes between two readings are not seen.
 pub(crate) const CURVE_OFF: f64 = 0.05;
+/// Probability that some interval of `compare` misses its ratio. Chosen: one false alarm in a hundred.
+pub(crate) const COMPARE_ERROR: f64 = 0.01;

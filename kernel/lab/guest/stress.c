@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Stress for zeroed memory: threads make and drop memory of all kinds and
- * check every fresh page whole. Prints one line:
+ * check every fresh page whole. Prints the state now and then, and one line:
  *
  *   stress pages=N nonzero=N lost=N hits=N misses=N waste=N scrubbed=N ... seconds=N
  *
@@ -136,7 +136,7 @@ static void show(const char *what, const unsigned long *at, size_t word)
 static void check_page(char *at, const char *what)
 {
 	unsigned long *words = (unsigned long *)at;
-	unsigned long any = 0;
+	unsigned long any = 0, count;
 
 	__atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < page / sizeof(*words); i++)
@@ -149,8 +149,13 @@ static void check_page(char *at, const char *what)
 			}
 		atomic_fetch_add(&nonzero, 1);
 	}
-	if (atomic_fetch_add(&checked, 1) + 1 >= goal)
+	count = atomic_fetch_add(&checked, 1) + 1;
+	if (count >= goal)
 		atomic_store(&done, true);
+	if (!(count % 500000)) {
+		printf("stress so far: pages=%lu nonzero=%lu lost=%lu\n", count, atomic_load(&nonzero), atomic_load(&lost));
+		fflush(stdout);
+	}
 }
 
 /* Checks fresh memory and leaves it dirty: in part, or whole. */
@@ -471,6 +476,9 @@ static void *ballast(void *argument)
 		} else if (*first != (at ^ MAGIC) || *last != ~at) {
 			show("ballast", last, 0);
 			atomic_fetch_add(&lost, 1);
+		} else {
+			/* Others are to fault, not this one. */
+			usleep(500);
 		}
 	}
 	munmap(memory, bytes);

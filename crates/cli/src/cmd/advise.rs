@@ -1,13 +1,11 @@
 //! `faultless advise`: runs a program under every candidate cure, interleaved with the program as it is, and
 //! gives a verdict.
 
-mod bench;
 mod cures;
-mod input;
-mod output;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,10 +13,12 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice;
 
-use self::bench::{Bench, Measured};
 use self::cures::Facts;
-use self::input::Input;
+use super::bench::{Bench, Input, Measured};
 use super::run as pool;
+
+/// A bootstrap over fewer than 7 rounds says little. More than 20 rounds hardly narrow the interval.
+const ROUNDS: RangeInclusive<u32> = 7..=20;
 
 /// Run a program under each candidate cure and show which one wins.
 ///
@@ -74,8 +74,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let facts = Facts::look(cures::quoted(&shown));
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let bench =
-        Bench { command, input: Input::capture()?, cures: cures::candidates(&facts)?, virtual_machine };
+    let ways = cures::candidates(&facts, &command)?;
+    let bench = Bench { ways, input: Input::capture()?, virtual_machine, rounds: ROUNDS };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");

@@ -1,6 +1,9 @@
 //! The verbs: each in its own file with its flags, its help and its function.
 
 mod advise;
+mod attach;
+mod bench;
+mod compare;
 mod diff;
 mod doctor;
 mod export;
@@ -43,6 +46,7 @@ enum Verb {
     Top(top::Args),
     Run(run::Args),
     Advise(advise::Args),
+    Compare(compare::Args),
     Workload(workload::Args),
     Doctor(doctor::Args),
     Export(export::Args),
@@ -83,6 +87,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Top(args) => top::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Advise(args) => advise::run(args),
+        Verb::Compare(args) => compare::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),

@@ -1,4 +1,4 @@
-//! `faultless record`: in: a command or a process. Out: a trace file, and a summary on stderr.
+//! `faultless record`: in: a command or running processes. Out: a trace file, and a summary on stderr.
 
 mod file;
 mod text;
@@ -13,6 +13,7 @@ use faultless_trace::measurement::Count;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use self::file::PartFile;
+use super::attach::{self, Target};
 use super::run::size::size;
 use super::{status, trace_file};
 
@@ -27,17 +28,16 @@ use super::{status, trace_file};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless record -- python3 script.py\n  faultless record --all -o grep.trace -- grep -r word .\n  \
-    faultless record -p $(pidof -s redis-server)    # until Ctrl-C\n  faultless report                                # shows the result"
+    faultless record -p $(pidof redis-server) --for 10s\n  faultless report                                # shows the result"
 )]
 pub(crate) struct Args {
-    /// Attach to a process, its threads and its future children, until it ends or Ctrl-C.
-    #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
-    pid: Option<u32>,
+    #[command(flatten)]
+    running: attach::Args,
     /// Record every fault. A program that only faults takes several times as long.
     #[arg(long)]
     all: bool,
     /// Also record who allocates and frees blocks of at least SIZE [default: 64K].
-    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with = "pid")]
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with_all = ["pid", "cgroup"])]
     alloc: Option<u64>,
     /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0, since only root
     /// sees the kernel].
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// The program and its arguments.
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "cgroup"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -63,15 +63,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         names: names_folder(),
         ..Options::default()
     };
+    let task = task(&args)?;
     let part = PartFile::create(&args.output)?;
-    let task = match args.pid {
-        Some(pid) => Task::Process(pid),
-        None => {
-            text::warn_of_privileged(&args.command);
-            let env = if args.alloc.is_some() { recording(&args.command)? } else { Vec::new() };
-            Task::Command(Request { command: args.command, env, ..Request::default() })
-        }
-    };
     let bar = progress_bar();
     let recorded =
         faultless_prof::record(task, &options, part.out()?, &mut |progress| show(bar.as_ref(), progress));
@@ -93,6 +86,17 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     eprint!("{}", text::closing(&recorded, &short(&path), &options));
     Ok(code)
+}
+
+fn task(args: &Args) -> Result<Task, Failure> {
+    Ok(match args.running.target(args.command.clone())? {
+        Target::Running(attach) => Task::Running(attach),
+        Target::Command(command) => {
+            text::warn_of_privileged(&command);
+            let env = if args.alloc.is_some() { recording(&command)? } else { Vec::new() };
+            Task::Command(Request { command, env, ..Request::default() })
+        }
+    })
 }
 
 /// The environment that loads the interposer. Blocks still come from the program's own malloc. If the program

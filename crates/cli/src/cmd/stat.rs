@@ -1,20 +1,27 @@
-//! `faultless stat`: in: a command. Out: the costs of its page faults, as text or JSON.
+//! `faultless stat`: in: a command or running processes. Out: the costs of their page faults, as text or JSON.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use faultless_console::{Outcome, sink::Sink};
+use faultless_console::{Failure, Outcome, sink::Sink};
+use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
+use faultless_trace::repeat::Repeated;
 
+use super::attach::{self, Target};
 use super::status;
 
-/// Run a program and show what its page faults cost.
+/// Show what the page faults of a program cost.
 ///
 /// The program keeps its stdin, stdout, signals and exit status. The report appears on stderr after it has
 /// ended.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "EXAMPLES\n  faultless stat -- python3 script.py\n  faultless stat -r 10 -- python3 script.py\n  faultless stat -p $(pidof redis-server) --for 10s\n  \
+    faultless stat -p 1234,1235 -- sleep 10         # as perf stat takes it"
+)]
 pub(crate) struct Args {
     /// Print one JSON document instead of the text.
     #[arg(long)]
@@ -29,8 +36,13 @@ pub(crate) struct Args {
     /// refuses].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
+    /// Run the program N times and show the median of each figure, with the smallest and the largest.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup"])]
+    repeat: Option<u32>,
+    #[command(flatten)]
+    running: attach::Args,
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "cgroup"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -51,8 +63,22 @@ enum SourceArg {
 pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
-    let observation =
-        faultless_prof::observe(Request { command: args.command, allow, ..Request::default() })?;
+    let target = args.running.target(args.command)?;
+    if let (Target::Command(command), Some(runs)) = (&target, args.repeat) {
+        let repeated = repeat(command, runs, allow)?;
+        let report = match args.json {
+            true => faultless_report::stat::repeated_json(&repeated),
+            false => faultless_report::stat::repeated(&repeated, sink.wants_colour()),
+        };
+        sink.write(&report)?;
+        return Ok(status::of(repeated.exit()));
+    }
+    let observation = match target {
+        Target::Command(command) => {
+            faultless_prof::observe(Request { command, allow, ..Request::default() })?
+        }
+        Target::Running(attach) => faultless_prof::observe_running(attach, allow)?,
+    };
     let exit = observation.exit;
     let stat = Stat::from_observation(&observation);
     let report = if args.json {
@@ -64,6 +90,25 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     sink.write(&report)?;
     Ok(status::of(exit))
+}
+
+/// Runs the command several times. A request to end keeps the finished runs, if there is one.
+fn repeat(command: &[OsString], runs: u32, allow: Sources) -> Result<Repeated, Failure> {
+    spawn::remember_requests_to_end();
+    let mut stats = Vec::new();
+    for _ in 0..runs {
+        let request = Request { command: command.to_vec(), allow, ..Request::default() };
+        let stat = Stat::from_observation(&faultless_prof::observe(request)?);
+        let is_asked = spawn::asked_to_end();
+        if !is_asked || stats.is_empty() {
+            stats.push(stat);
+        }
+        if is_asked {
+            eprintln!("faultless: interrupted after {} of {runs} runs", stats.len());
+            break;
+        }
+    }
+    Ok(Repeated::new(stats))
 }
 
 fn sources(list: &[SourceArg]) -> Sources {

@@ -5,6 +5,8 @@
 //! the other counts the faults of all its children.
 
 mod advise;
+mod attach;
+mod compare;
 mod denied;
 mod diff;
 mod doctor;

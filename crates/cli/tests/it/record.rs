@@ -425,7 +425,7 @@ fn wrong_input_is_one_line_with_a_remedy_and_leaves_no_file() {
     let cases: [(&[&str], &str); 6] = [
         (&[], "missing"),
         (&["-p", "4194305"], "no such process"),
-        (&["-p", "1", "--", "true"], "cannot be used with"),
+        (&["-p", "1", "--for", "1s", "--", "true"], "cannot be used with"),
         (&["--", "faultless-no-such"], "no such command"),
         (&["-o", "no/such/folder/x", "--", "true"], "name a FILE that can be written"),
         (&["-F", "4000000000", "--", "true"], "perf_event_max_sample_rate"),

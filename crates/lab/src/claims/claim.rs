@@ -11,7 +11,6 @@
 //! | `every` | the same for each formula of `every`: reproduced by all, or refuted by one |
 //! | `not-comparable` | none: an absolute figure of another machine or program stands beside ours |
 //! | `not-measured` | none, and no figure |
-//! | `modelled` | `modelled`: the figure comes from a model that `why` names |
 //! | another name | a judge of its own, in [`special`] |
 
 use std::collections::BTreeMap;
@@ -23,6 +22,7 @@ use faultless_trace::verdict::Verdict;
 use super::arm::Arm;
 use super::finding::{Bounds, Finding, Side, joined, short, with_interval};
 use super::formula::{Formula, Pairing, Samples};
+use super::modelled::Modelled;
 use super::special;
 use crate::experiment::Document;
 use crate::results::Results;
@@ -43,6 +43,8 @@ pub struct Claim {
     /// The experiment that answers it.
     pub experiment: String,
     pub(super) rules: Rules,
+    /// How a model, or an emulated kernel, is held against it.
+    pub(super) modelled: Option<Modelled>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -84,7 +86,6 @@ pub(super) enum Judge {
     Every(Vec<Formula>, Bounds),
     NotComparable(Option<Formula>),
     NotMeasured,
-    Modelled(Option<Formula>),
     Special(special::Judge),
 }
 
@@ -145,6 +146,14 @@ impl Claim {
         }
     }
 
+    /// What a model, or an emulated kernel, says about it: a record of the kernel lab with the model's cells.
+    /// Nothing for a claim that no model answers.
+    pub fn judge_modelled(&self, results: &Results) -> Option<Finding> {
+        let rules = self.modelled.as_ref()?;
+        let samples = Samples::new(results, &self.shared.arms, Pairing::ByRound);
+        Some(rules.judge(&samples))
+    }
+
     fn not_measured(&self, printer: &Printer) -> Finding {
         if let Some((ours, why)) = &self.rules.instead {
             let ours = printer.text(ours);
@@ -185,11 +194,6 @@ impl Claim {
                 let ours = self.figure(printer, measure.as_ref())?;
                 let why = format!("not comparable: {}", printer.text(&why.holds).text);
                 Some(Finding { verdict: Verdict::CannotSay, ours, why })
-            }
-            Judge::Modelled(measure) => {
-                let ours = self.figure(printer, measure.as_ref())?;
-                let why = printer.text(&why.holds).text;
-                Some(Finding { verdict: Verdict::Modelled, ours, why })
             }
             Judge::NotMeasured => Some(Finding::unknown(&why.holds)),
             Judge::Special(judge) => judge(printer.results),

@@ -20,6 +20,7 @@
 //! | `needs` | conditions without which nothing is judged: `where`, and what to `say` otherwise |
 //! | `no_verdict` | conditions under which there is no verdict, `only` for some verdicts |
 //! | `instead` | `ours` and `why` where the measure was not taken |
+//! | `modelled` | `judge`, `measure`, `unit`, bounds and `why` for a model, and `rests_on`: the rows behind it |
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,9 +34,12 @@ use super::arm::Arm;
 use super::claim::{Claim, Condition, Judge, Rules, Shared, Why, names_in};
 use super::finding::Bounds;
 use super::formula::{Formula, Pairing};
+use super::modelled::Modelled;
 use super::special;
 use crate::experiment::Document;
 use crate::experiments;
+use crate::kernel::session;
+use crate::predict::evidence;
 
 /// The files: name, document, text.
 pub(super) const FILES: [(&str, Document, &str); 5] = [
@@ -45,6 +49,9 @@ pub(super) const FILES: [(&str, Document, &str); 5] = [
     ("prezeroing.toml", Document::Prezeroing, include_str!("prezeroing.toml")),
     ("oops.toml", Document::Oops, include_str!("oops.toml")),
 ];
+
+/// Experiments that run no program on this machine.
+const MODELS: [&str; 2] = [session::EXPERIMENT, evidence::EXPERIMENT];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +94,22 @@ struct Written {
     #[serde(default)]
     no_verdict: Vec<WrittenCondition>,
     instead: Option<Instead>,
+    modelled: Option<WrittenModelled>,
+}
+
+/// How a model is held against a claim, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenModelled {
+    judge: String,
+    measure: String,
+    unit: String,
+    low: Option<f64>,
+    high: Option<f64>,
+    times: Option<f64>,
+    #[serde(default)]
+    why: String,
+    rests_on: String,
 }
 
 #[derive(Deserialize)]
@@ -153,8 +176,9 @@ pub(super) fn read(name: &str, document: Document, text: &str) -> Result<Vec<Cla
 impl Shared {
     fn check_arm(&self, name: &str) -> Result<(), String> {
         let Some(arm) = self.arms.get(name) else { return Err(format!("{name} is no arm of this file")) };
-        if experiments::find(arm.experiment()).is_none() {
-            return Err(format!("{} is no experiment", arm.experiment()));
+        let experiment = arm.experiment();
+        if experiments::find(experiment).is_none() && !MODELS.contains(&experiment) {
+            return Err(format!("{experiment} is no experiment"));
         }
         for other in arm.refers_to() {
             let other = self.arms.get(other).ok_or_else(|| format!("{other} is no arm of this file"))?;
@@ -198,6 +222,7 @@ impl Reader<'_> {
         }
         Ok(Claim {
             rules: self.rules(&written).map_err(named)?,
+            modelled: written.modelled.as_ref().map(|rule| self.modelled(rule)).transpose().map_err(named)?,
             id: written.id,
             document,
             says: written.says,
@@ -233,6 +258,27 @@ impl Reader<'_> {
         })
     }
 
+    fn modelled(&self, written: &WrittenModelled) -> Result<Modelled, String> {
+        if written.rests_on.is_empty() {
+            return Err("a modelled claim names the rows that it rests on: `rests_on`".into());
+        }
+        let size = written.times;
+        let times = || size.ok_or_else(|| format!("the judge {} needs `times`", written.judge));
+        let bounds = match written.judge.as_str() {
+            "bounds" => bounds(&written.judge, (written.low, written.high))?,
+            "near" => near(times()?),
+            "loss" => loss(times()?),
+            other => return Err(format!("{other} is no judge of a model")),
+        };
+        Ok(Modelled {
+            measure: self.shared.formula(&written.measure, self.terms)?,
+            bounds,
+            unit: written.unit.clone(),
+            why: written.why.clone(),
+            rests_on: written.rests_on.clone(),
+        })
+    }
+
     fn judge(&self, written: &Written) -> Result<Judge, String> {
         let formula = |text: &String| self.shared.formula(text, self.terms);
         let optional = match &written.measure {
@@ -244,24 +290,21 @@ impl Reader<'_> {
         let measure =
             || optional.clone().ok_or_else(|| format!("the judge {} needs a measure", written.judge));
         let times = || written.times.ok_or_else(|| format!("the judge {} needs `times`", written.judge));
+        let of_written = || bounds(&written.judge, (written.low, written.high));
         Ok(match written.judge.as_str() {
-            "bounds" => Judge::Bounds(measure()?, bounds(written)?),
+            "bounds" => Judge::Bounds(measure()?, of_written()?),
             "effect" => Judge::Bounds(measure()?, Bounds { low: times()?.sqrt(), high: f64::MAX }),
-            "near" => Judge::Bounds(measure()?, Bounds { low: times()? * 0.75, high: times()? * 1.25 }),
+            "near" => Judge::Bounds(measure()?, near(times()?)),
             "loss" => Judge::Bounds(measure()?, loss(times()?)),
             "every" => match &written.measure {
                 Some(Measures::Several(all)) => {
                     let formulas = all.iter().map(formula).collect::<Result<_, _>>()?;
-                    Judge::Every(formulas, bounds(written)?)
+                    Judge::Every(formulas, of_written()?)
                 }
                 _ => return Err("the judge `every` takes several measures".into()),
             },
             "not-comparable" => Judge::NotComparable(optional),
             "not-measured" => Judge::NotMeasured,
-            "modelled" if written.why.is_empty() => {
-                return Err("a modelled figure needs a reason: `why`".into());
-            }
-            "modelled" => Judge::Modelled(optional),
             other => {
                 let judge = special::judge(other).ok_or_else(|| format!("{other} is no judge"))?;
                 Judge::Special(judge)
@@ -292,13 +335,18 @@ impl Reader<'_> {
     }
 }
 
-fn bounds(written: &Written) -> Result<Bounds, String> {
-    let bounds = Bounds { low: written.low.unwrap_or(f64::MIN), high: written.high.unwrap_or(f64::MAX) };
-    match (written.low, written.high) {
-        (None, None) => Err(format!("the judge {} needs `low` or `high`", written.judge)),
+fn bounds(judge: &str, (low, high): (Option<f64>, Option<f64>)) -> Result<Bounds, String> {
+    let bounds = Bounds { low: low.unwrap_or(f64::MIN), high: high.unwrap_or(f64::MAX) };
+    match (low, high) {
+        (None, None) => Err(format!("the judge {judge} needs `low` or `high`")),
         _ if bounds.low > bounds.high => Err("`low` lies above `high`".into()),
         _ => Ok(bounds),
     }
+}
+
+/// Within a quarter.
+fn near(times: f64) -> Bounds {
+    Bounds { low: times * 0.75, high: times * 1.25 }
 }
 
 /// What counts as a loss to a share: from half to one and a half of it, as factors go, give or take 5 %.

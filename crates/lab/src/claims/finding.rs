@@ -17,6 +17,19 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The verdict of a measurement and that of a model, and what stands beside it. A model decides only
+    /// where the measurement cannot say.
+    pub fn with_model(self, modelled: Option<Self>) -> (Self, Option<Self>) {
+        let Some(modelled) = modelled else { return (self, None) };
+        match (self.verdict, modelled.verdict) {
+            (Verdict::CannotSay, Verdict::Agrees | Verdict::Differs) => {
+                let why = joined(&[&modelled.why, &format!("measured: {}", self.why)]);
+                (Self { why, ..modelled }, None)
+            }
+            _ => (self, Some(modelled)),
+        }
+    }
+
     /// Nothing was measured that would tell.
     pub(super) fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::CannotSay, ours: String::new(), why: why.into() }

@@ -9,6 +9,7 @@ mod claim;
 mod file;
 mod finding;
 mod formula;
+mod modelled;
 mod special;
 #[cfg(test)]
 mod tests;

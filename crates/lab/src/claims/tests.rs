@@ -7,6 +7,8 @@ use super::*;
 use crate::record::Row;
 use crate::results::Results;
 
+mod modelled;
+
 /// A value of a cell: round, phase, quantity, value.
 fn row(cell: &str, round: u32, phase: &str, quantity: &str, value: f64) -> Row {
     let (experiment, cell) = cell.split_once(' ').unwrap();
@@ -88,7 +90,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     wrong("judge = \"effect\"\nmeasure = \"1\"", "needs `times`");
     wrong("judge = \"bound\"", "bound is no judge");
     wrong("judge = \"not-measured\"\nwhy = \"{b}\"", "{b} is no term");
-    wrong("judge = \"modelled\"", "needs a reason");
+    let modelled = |more: &str| {
+        format!("judge = \"not-measured\"\n[claim.modelled]\nunit = \"\"\nmeasure = \"1\"\n{more}")
+    };
+    wrong(&modelled("judge = \"bounds\"\nlow = 1.0\nrests_on = \"\""), "rests_on");
+    wrong(&modelled("judge = \"effect\"\nlow = 1.0\nrests_on = \"r\""), "effect is no judge of a model");
+    wrong(&modelled("judge = \"bounds\"\nrests_on = \"r\""), "needs `low` or `high`");
     let unquoted = file("judge = \"not-measured\"").replace("\"q\"", "\" \"");
     assert!(read(&unquoted).unwrap_err().contains("needs a quote"));
     let unknown = "[arms]\na = \"tuoch threads=1\"\n[[claim]]\nid = \"c\"\nsays = \"\"\nquote = \"q\"\nfigure = \"\"\nexperiment = \"touch\"\n\
@@ -100,23 +107,6 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
 fn a_term_that_names_itself_is_refused() {
     let terms = BTreeMap::from([("t".to_owned(), "1 + t".to_owned())]);
     assert!(Formula::parse("t", &terms).unwrap_err().contains("defined by itself"));
-}
-
-#[test]
-fn a_modelled_claim_has_a_reason_and_may_have_a_figure() {
-    let of = |more: &str| {
-        let text = file(&format!("judge = \"modelled\"\nwhy = \"a queueing model\"\n{more}"));
-        let measured = results(&[exactly(3, "touch threads=1", "first", "wall_ns", 7.0)]);
-        read(&text).unwrap()[0].judge(&measured)
-    };
-    let finding = |ours: &str| Finding {
-        verdict: Verdict::Modelled,
-        ours: ours.into(),
-        why: "a queueing model".into(),
-    };
-    assert_eq!(of(""), finding(""));
-    assert_eq!(of("measure = \"a.first.wall_ns\"\nunit = \"ns\""), finding("7.00 ns"));
-    assert_eq!(of("measure = \"b.first.wall_ns\"\nunit = \"ns\"").verdict, Verdict::CannotSay);
 }
 
 /// Two cells, each without one round, in a record in which every round is twice as slow as the one before.

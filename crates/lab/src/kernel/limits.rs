@@ -10,7 +10,7 @@ use crate::results::Results;
 
 use super::found::{Found, count, share};
 use super::plan::{self, PLANS};
-use super::session::{CLEARED, GUEST, LLC, PAGE_BYTES, PATH, SCRUBBED};
+use super::session::{CLEARED, LLC, PATH};
 
 /// Whether a limit is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -218,15 +218,18 @@ impl Ratio {
     }
 }
 
+/// A page table of the guest, which is x86-64.
+const TABLE_BYTES: f64 = (4 << 10) as f64;
+
 /// A THP fault clears its page table's page at most.
 fn thp(results: &Results) -> Limit {
     const ID: &str = "thp-clears";
-    const WHAT: &str = "base pages cleared by a THP fault of 512, on: at most its page table";
-    let range = [0.0, 1.0];
+    const WHAT: &str = "bytes cleared by a THP fault, on, at most; of them 4 096 are its page table";
+    let range = [0.0, TABLE_BYTES];
     let plan = plan::plan("kinds").filter(|plan| plan.tests().any(|test| test == THP));
     let found = Found::of_test(results, "on", "kinds", THP);
     let (Some(plan), Some(found)) = (plan, found) else { return missing(ID, WHAT, range) };
-    let figure = found.lap("clear_bytes", "max") / found.guest(PAGE_BYTES);
+    let figure = found.lap("clear_bytes", "max");
     let number = plan.tests().position(|test| test == THP).unwrap_or(0) + 1;
     if !figure.is_finite() {
         return missing(ID, WHAT, range);
@@ -243,7 +246,8 @@ fn is_on(arm: &str) -> bool {
 }
 
 fn stock(results: &Results, arm: &str, plan: &str, number: usize) -> Option<f64> {
-    Found::before(results, arm, plan, number).and_then(|before| before.value(GUEST, SCRUBBED))
+    Found::before(results, arm, plan, number)
+        .and_then(|before| before.value(super::session::GUEST, super::session::SCRUBBED))
 }
 
 fn judged(id: &'static str, what: &'static str, range: [f64; 2], figure: f64, test: &str) -> Limit {
@@ -310,7 +314,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{EXPERIMENT, HIT, LAPS, MISS, PAGES, SECTION};
+    use super::super::session::{EXPERIMENT, GUEST, HIT, LAPS, MISS, PAGES, SECTION};
     use super::*;
     use crate::record::Row;
 
@@ -319,7 +323,6 @@ mod tests {
             (SECTION, PATH, path),
             (SECTION, LLC, misses),
             (GUEST, PAGES, 10.0),
-            (GUEST, PAGE_BYTES, 4096.0),
             (GUEST, HIT, 9.0),
             (GUEST, MISS, 1.0),
             (LAPS, "clear_bytes_max", misses),
@@ -350,7 +353,7 @@ mod tests {
             rows(&line("off", 1), 1011.0, 640.0),
             rows(&line("base", 2), 1000.0, 640.0),
             rows(&line("on", 2), 1110.0, 40.0),
-            rows("arm=on plan=kinds test=kinds kind=thp mib=32", 10.0, 4096.0),
+            rows("arm=on plan=kinds test=kinds kind=thp mib=32", 10.0, TABLE_BYTES),
         ];
         let found = limit(&record, "misses-line-1");
         assert_eq!(

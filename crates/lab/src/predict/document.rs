@@ -3,7 +3,7 @@
 //! In: [`Source`], which notes every row that is read. Out: parameter sets that reproduce the fitted rows ([`Fit`]),
 //! and for each row the interval of what these sets give ([`Predicted`]).
 //!
-//! # What follows from the fitted rows alone
+//! # Facts of the fitted rows
 //!
 //! * Path, lock and clearing of one page are together 14.37 us (one thread without the patch).
 //! * The first repetitions find zeroed pages; later ones find what the scrubbers have made since. So the
@@ -11,7 +11,7 @@
 //!   between 0 and the value at which the path is as short as in the table of lines.
 //! * The difference of 1 and 128 lines gives the price of a line.
 //!
-//! # What is a range
+//! # Ranges
 //!
 //! The share of misses, the part of the path under the page-table lock, the price of moving the lock to
 //! another processor, and how much streams slow each other down. The rows of 2, 4 and 8 threads without the

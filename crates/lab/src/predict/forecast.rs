@@ -29,7 +29,7 @@ const MOST_ORDER: u8 = 7;
 /// The order that wakes scrubbers and that they stop at: blocks of 2 MiB would be too coarse for these sizes.
 const SCRUB_ORDER: u8 = 4;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Numbers of threads.
@@ -134,6 +134,26 @@ fn one(
     })
 }
 
+/// Two runs of one sample.
+pub(super) struct Sample {
+    /// Every fault clears its page.
+    pub(super) without: Outcome,
+    /// Every fault finds a zeroed page.
+    pub(super) stocked: Outcome,
+    /// Clearing one page, alone on its node.
+    pub(super) clear_ns: f64,
+}
+
+/// The runs without prezeroing and with a stocked pool, of every sample of a question's first pair.
+pub(super) fn first_two(question: &Question, parameters: &Parameters) -> Result<Vec<Sample>, Refusal> {
+    let draws = Draws::new(question.samples, parameters.all().len(), question.seed);
+    let pair = (question.nodes[0], question.threads[0]);
+    parallel::map(question.samples, |index| {
+        let [without, stocked, ..] = models(question, parameters, pair, (&draws, index));
+        Ok(Sample { clear_ns: without.clear_ns, without: without.run()?, stocked: stocked.run()? })
+    })
+}
+
 /// The four runs of one sample.
 fn models(
     question: &Question,
@@ -145,7 +165,8 @@ fn models(
     let mut take = |range| sample.take(range);
     let page_bytes = take(parameters.page_bytes);
     let speed = take(parameters.instructions_per_ns);
-    let path_ns = take(parameters.path_instructions) / speed;
+    let misses_ns = take(parameters.path_misses) * take(parameters.miss_ns);
+    let path_ns = take(parameters.path_instructions) / speed + misses_ns;
     let lock_ns = take(parameters.lock_instructions) / speed;
     let free_ns = take(parameters.free_instructions) / speed;
     let mark_ns = take(parameters.mark_instructions) / speed;
@@ -159,6 +180,7 @@ fn models(
     let steady = Model {
         threads: vec![Work::passes(PASSES, pages as u32); threads],
         has_barrier: false,
+        unmaps_apart: false,
         pause_ns: 0.0,
         nodes,
         processors: question.processors,
@@ -178,6 +200,7 @@ fn models(
             zeroed: 0.0,
             is_apart: true,
             is_prefilled: true,
+            dirty: 0,
         },
         saturation: Saturation::Streams(take(parameters.node_streams)),
         far_times: take(parameters.far_times),

@@ -30,18 +30,20 @@
 //! throughput of exact MVA ([`mva`]); the hit ratio of a long run is the fluid limit; the held-out rows of the
 //! third document ([`document`]); the pool of a prototype kernel ([`prototype`]).
 //!
-//! # What it cannot know
+//! # Limits
 //!
 //! Caches beyond the price of a line, TLBs, prefetching, frequency, reclaim, compaction, unfair locks, threads
 //! that migrate, and more threads than processors.
 
 pub mod document;
+pub mod evidence;
 pub mod forecast;
 pub mod model;
 pub mod mva;
 pub mod parameters;
 pub mod prototype;
 pub mod range;
+pub mod record;
 pub mod validate;
 
 mod buddy;
@@ -53,6 +55,6 @@ mod run;
 
 pub use forecast::{Forecast, Question, forecast};
 pub use memory::Saturation;
-pub use model::{Model, Outcome, Scrub, Section, Service, Work, Zone};
+pub use model::{Model, Outcome, Scrub, Section, Service, Sizes, Work, Zone};
 pub use parameters::Parameters;
 pub use range::Range;

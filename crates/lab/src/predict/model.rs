@@ -1,4 +1,4 @@
-//! What a run of the model needs, and what comes out of it.
+//! The input of a run, and its outcome.
 //!
 //! All times are in ns, all memory in pages. Every figure here is one number: ranges are the business of
 //! [`super::range`].
@@ -13,6 +13,9 @@ pub struct Model {
     pub threads: Vec<Work>,
     /// Whether all threads begin a map together.
     pub has_barrier: bool,
+    /// Whether another thread unmaps for all at the barrier. Then freed pages go to its per-CPU list. The
+    /// threads that fault do not see them again.
+    pub unmaps_apart: bool,
     /// Pause of a thread between two maps.
     pub pause_ns: f64,
     /// Nodes. Threads are dealt to them in turns.
@@ -50,18 +53,43 @@ pub struct Model {
 pub struct Work {
     /// How many maps.
     pub maps: u32,
-    /// Fewest pages of a map.
-    pub least_pages: u32,
-    /// Most pages of a map; the length is uniform between both.
-    pub most_pages: u32,
-    /// How many maps are kept. Beyond that a random one is unmapped.
-    pub live: u32,
+    /// Their lengths.
+    pub sizes: Sizes,
+    /// Places for maps. A map goes to a random place, and the map that was there is unmapped before. With 0
+    /// places each map is unmapped after its faults.
+    pub slots: u32,
+    /// Most pages that the thread keeps. A map that exceeds them is left out.
+    pub room: u32,
+}
+
+/// The lengths of maps, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Uniform from the first to the second.
+    Uniform(u32, u32),
+    /// Uniform up to a power of two, which is uniform from 1 up to this power: small and large ones.
+    Powers(u32),
+}
+
+impl Sizes {
+    /// The longest map.
+    pub fn most(self) -> u32 {
+        match self {
+            Self::Uniform(_, most) => most,
+            Self::Powers(most) => 1 << most,
+        }
+    }
 }
 
 impl Work {
     /// Faults `pages`, unmaps them, and begins again.
     pub fn passes(maps: u32, pages: u32) -> Self {
-        Self { maps, least_pages: pages, most_pages: pages, live: 0 }
+        Self::uniform(maps, (pages, pages))
+    }
+
+    /// The same with a length from the first to the second.
+    pub fn uniform(maps: u32, (least, most): (u32, u32)) -> Self {
+        Self { maps, sizes: Sizes::Uniform(least, most), slots: 0, room: most }
     }
 }
 
@@ -104,6 +132,8 @@ pub struct Zone {
     pub is_apart: bool,
     /// Whether the per-CPU lists hold a part of a batch at the start, so that threads don't refill together.
     pub is_prefilled: bool,
+    /// Dirty pages of each per-CPU list at the start, from what ran before.
+    pub dirty: u32,
 }
 
 /// Scrubbers: threads that clear free blocks.
@@ -125,7 +155,7 @@ pub struct Scrub {
     pub poll_ns: Option<f64>,
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// From the start to the end of the last thread.
@@ -138,6 +168,8 @@ pub struct Outcome {
     pub hits: u64,
     /// Pages that the scrubbers zeroed.
     pub zeroed: u64,
+    /// The same up to the last fault.
+    pub zeroed_before: u64,
     /// Time of the scrubbers.
     pub scrub_ns: f64,
     /// Faults and hits of each pass, over all threads; of the first passes only.
@@ -177,7 +209,7 @@ impl Model {
             return Err(Refusal("the model has no thread, no node, no memory or no batch".into()));
         }
         let lists = u64::from(self.zone.high + 2 * self.zone.batch);
-        let needed = self.threads.iter().map(|work| u64::from(work.most_pages * (work.live + 1)) + lists);
+        let needed = self.threads.iter().map(|work| u64::from(work.room) + lists);
         let needed: u64 = needed.sum();
         let has = u64::from(self.zone.pages) * self.nodes as u64;
         if needed > has {

@@ -2,7 +2,7 @@
 //!
 //! In: a delay, a lock and a memory whose speed depends on its load. Out: cycles per ns. The network has
 //! product form, so the normalising constant gives the throughput (Buzen's convolution, 1973). It is the same
-//! figure as that of exact mean value analysis, and also holds for stations that depend on their load.
+//! figure as in exact mean value analysis, and also holds for stations that depend on their load.
 
 use super::memory::Saturation;
 

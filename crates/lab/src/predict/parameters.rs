@@ -1,7 +1,7 @@
 //! The parameters of a forecast: counts of the kernel, prices of the machine, and the load.
 //!
 //! In: a TOML or JSON file, or the prices that `doctor` measures. Out: [`Parameters`], each a range. The
-//! defaults are `parameters.toml`, where every line says what it is.
+//! defaults are `parameters.toml`, where every line has a comment.
 
 use std::path::Path;
 
@@ -30,6 +30,8 @@ pub struct Parameters {
     pub zone_instructions: Range,
     /// Pages of a batch.
     pub batch: Range,
+    /// Cache misses of a fault without clearing and without the program's touch.
+    pub path_misses: Range,
     /// Instructions to unmap a page.
     pub free_instructions: Range,
     /// Speed of a processor.
@@ -42,6 +44,8 @@ pub struct Parameters {
     pub node_streams: Range,
     /// First touch of a cache line.
     pub line_ns: Range,
+    /// A cache miss of the kernel.
+    pub miss_ns: Range,
     /// A cache line moves within a node.
     pub near_ns: Range,
     /// A cache line moves between nodes.
@@ -54,7 +58,7 @@ pub struct Parameters {
     pub scrubbers: Range,
     /// What a scrubber takes of an idle processor.
     pub idle_share: Range,
-    /// What it takes of a busy one.
+    /// The same of a busy processor.
     pub busy_share: Range,
     /// The share of freed pages that per-CPU lists hand out again.
     pub recycled: Range,
@@ -73,11 +77,19 @@ impl Parameters {
         Self::of(table, "the defaults")
     }
 
-    /// The defaults, changed by a file: JSON if its name ends so, else TOML.
+    /// The defaults, changed by a file.
+    ///
+    /// # Errors
+    /// See [`Self::changed`].
+    pub fn read(path: &Path) -> Result<Self, Refusal> {
+        Self::defaults()?.changed(path)
+    }
+
+    /// These parameters, changed by a file: JSON if its name ends so, else TOML.
     ///
     /// # Errors
     /// The file can't be read, or has an unknown name or a value that can't be.
-    pub fn read(path: &Path) -> Result<Self, Refusal> {
+    pub fn changed(&self, path: &Path) -> Result<Self, Refusal> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Refusal(format!("{name}: {error}; name a file like that of `faultless lab predict --defaults`"))
@@ -92,13 +104,33 @@ impl Parameters {
                 wrong(format!("line {line}: {}", error.message()))
             })?
         };
-        let mut table: toml::Table = toml::from_str(DEFAULTS).map_err(|error| wrong(error.to_string()))?;
+        let mut table = toml::Table::try_from(self).map_err(|error| wrong(error.to_string()))?;
         for (key, value) in changes {
             if table.insert(key.clone(), value).is_none() {
                 return Err(wrong(format!("there is no parameter {key}")));
             }
         }
         Self::of(table, &name)
+    }
+
+    /// The same with other ranges for some parameters; `name` says where these are from.
+    ///
+    /// # Errors
+    /// There is no such parameter, or its range can't be.
+    pub fn with(
+        self,
+        ranges: impl Iterator<Item = (&'static str, Range)>,
+        name: &str,
+    ) -> Result<Self, Refusal> {
+        let wrong = |what: String| Refusal(format!("{name}: {what}"));
+        let mut table = toml::Table::try_from(self).map_err(|error| wrong(error.to_string()))?;
+        for (key, range) in ranges {
+            let ends = toml::Value::try_from(range).map_err(|error| wrong(error.to_string()))?;
+            if table.insert(key.to_owned(), ends).is_none() {
+                return Err(wrong(format!("there is no parameter {key}")));
+            }
+        }
+        Self::of(table, name)
     }
 
     fn of(table: toml::Table, name: &str) -> Result<Self, Refusal> {
@@ -123,7 +155,7 @@ impl Parameters {
         }
     }
 
-    fn bounds(&self) -> [Bound; 20] {
+    fn bounds(&self) -> [Bound; 22] {
         const MANY: f64 = 1e9;
         const LEAST: f64 = 1e-3;
         [
@@ -133,12 +165,14 @@ impl Parameters {
             ("lock_moves", self.lock_moves, 0.0, 100.0),
             ("zone_instructions", self.zone_instructions, 0.0, MANY),
             ("batch", self.batch, 1.0, 512.0),
+            ("path_misses", self.path_misses, 0.0, 1e6),
             ("free_instructions", self.free_instructions, 0.0, MANY),
             ("instructions_per_ns", self.instructions_per_ns, LEAST, 1e3),
             ("clear_bytes_per_ns", self.clear_bytes_per_ns, LEAST, 1e5),
             ("scrub_bytes_per_ns", self.scrub_bytes_per_ns, LEAST, 1e5),
             ("node_streams", self.node_streams, 0.1, 1e5),
             ("line_ns", self.line_ns, 0.0, 1e6),
+            ("miss_ns", self.miss_ns, 0.0, 1e6),
             ("near_ns", self.near_ns, 0.0, 1e6),
             ("far_ns", self.far_ns, 0.0, 1e6),
             ("far_times", self.far_times, 1.0, 100.0),
@@ -171,7 +205,7 @@ impl Parameters {
         let (fault, hot, cold) = (price("first_touch")?, price("clear_hot")?, price("clear_cold")?);
         let page = prices.page_bytes as f64;
         let scale = |range: Range, by: f64| Range::new(range.low * by, range.high * by);
-        // What is known in instructions only keeps the default speed.
+        // Counts that have no price here keep the default speed.
         let slow = self.instructions_per_ns;
         let in_ns = |range: Range| Range::new(range.low / slow.high, range.high / slow.low);
         self.lock_instructions = in_ns(self.lock_instructions);
@@ -182,6 +216,8 @@ impl Parameters {
             _ => in_ns(self.free_instructions),
         };
         self.instructions_per_ns = Range::new(1.0, 1.0);
+        // The price of a fault contains its misses.
+        self.path_misses = Range::new(0.0, 0.0);
         let (least, most) = (hot.min(cold), hot.max(cold));
         self.path_instructions =
             Range::new((fault - most).max(fault * 0.1), (fault - least).max(fault * 0.1));

@@ -109,7 +109,7 @@ impl Sample<'_> {
 }
 
 /// The median, and the interval that holds the central `share` of the values. `None` without values.
-pub(super) fn interval(values: &[f64], share: f64) -> Option<Interval> {
+pub(crate) fn interval(values: &[f64], share: f64) -> Option<Interval> {
     let equal: Vec<_> = values.iter().map(|value| (*value, 1.0)).collect();
     weighted_interval(&equal, share)
 }

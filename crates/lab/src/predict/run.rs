@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::buddy::Buddy;
 use super::lock::{Grant, Lock};
 use super::memory::Memory;
-use super::model::{Model, Outcome, Section, Service};
+use super::model::{Model, Outcome, Section, Service, Sizes};
 use super::queue::{Event, Queue};
 use crate::Refusal;
 
@@ -53,6 +53,8 @@ struct Thread {
     maps: u32,
     /// Pages of the current map that are not faulted yet.
     left: u32,
+    /// Where the current map is kept.
+    slot: usize,
     /// When the current fault began.
     begin_ns: f64,
     /// When the thread began to run, at the start or after a barrier.
@@ -86,6 +88,10 @@ struct Run<'a> {
     scrubbers: Vec<scrub::Scrubber>,
     nodes: Vec<Node>,
     locks: Vec<Lock>,
+    /// The per-CPU list of the thread that unmaps, if it is another one.
+    apart: VecDeque<Page>,
+    /// What that thread will unmap.
+    mapped: Vec<Page>,
     at_barrier: usize,
     done: usize,
     retries: u32,
@@ -120,6 +126,7 @@ impl<'a> Run<'a> {
             stage: Stage::Barrier,
             maps: 0,
             left: 0,
+            slot: 0,
             begin_ns: 0.0,
             since_ns: 0.0,
             zone: 0,
@@ -138,6 +145,8 @@ impl<'a> Run<'a> {
             scrubbers: scrub::all(model),
             nodes: (0..model.nodes).map(node).collect(),
             locks: std::iter::repeat_with(Lock::default).take(groups).collect(),
+            apart: VecDeque::new(),
+            mapped: Vec::new(),
             at_barrier: 0,
             done: 0,
             retries: 0,
@@ -180,13 +189,16 @@ impl<'a> Run<'a> {
         Ok(self.outcome)
     }
 
-    /// Puts a part of a batch into the list of a thread.
+    /// Puts a part of a batch into the list of a thread, and the dirty pages that it has from before.
     fn prefill(&mut self, thread: usize) {
+        let node = self.threads[thread].node;
         if self.model.zone.is_prefilled {
             let pages = self.random.u32(..self.model.zone.batch);
-            let node = self.threads[thread].node;
             self.fill(thread, node, pages);
         }
+        self.fill(thread, node, self.model.zone.dirty);
+        let list = self.threads[thread].list.iter_mut().rev();
+        list.take(self.model.zone.dirty as usize).for_each(|page| page.is_zeroed = false);
     }
 
     fn is_thread(&self, agent: u32) -> bool {
@@ -256,7 +268,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The thread goes on: what it waited for has happened.
+    /// The thread goes on, because its event has happened.
     fn step(&mut self, thread: usize) {
         match self.threads[thread].stage {
             Stage::Path if self.threads[thread].list.is_empty() => self.ask_for(thread, Stage::Refill),
@@ -275,29 +287,52 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins the next map, or ends.
+    /// Begins the next map. After the last one, all that is kept is unmapped.
     fn map(&mut self, thread: usize) {
         let work = self.model.threads[thread];
-        let pages = self.random.u32(work.least_pages..=work.most_pages);
+        if self.threads[thread].stage == Stage::Barrier {
+            self.resume(thread);
+        }
         let state = &mut self.threads[thread];
-        if state.stage == Stage::Barrier {
-            state.since_ns = self.now_ns;
-            self.nodes[state.node].active += 1;
-        }
         if state.maps == work.maps {
+            if let Some(map) = state.kept.iter_mut().find(|map| !map.is_empty()) {
+                state.freeing = std::mem::take(map);
+                return self.unmap_next(thread);
+            }
             state.stage = Stage::Done;
-            self.rest(thread);
+            self.stop(thread);
             self.done += 1;
-            self.open_barrier();
-            return;
+            return self.open_barrier();
         }
-        state.maps += 1;
-        state.left = pages;
-        self.fault(thread);
+        let pages = match work.sizes {
+            Sizes::Uniform(least, most) => self.random.u32(least..=most),
+            Sizes::Powers(most) => {
+                let power = self.random.u32(..most);
+                1 + self.random.u32(..1 << power)
+            }
+        };
+        let slot = if work.slots > 0 { self.random.usize(..work.slots as usize) } else { 0 };
+        let state = &mut self.threads[thread];
+        state.kept.resize(work.slots.max(1) as usize, Vec::new());
+        state.freeing = std::mem::take(&mut state.kept[slot]);
+        let used: usize = state.kept.iter().map(Vec::len).sum();
+        (state.maps, state.slot) = (state.maps + 1, slot);
+        state.left = if used + pages as usize <= work.room as usize { pages } else { 0 };
+        match state.freeing.is_empty() {
+            true => self.fault(thread),
+            false => self.unmap_next(thread),
+        }
+    }
+
+    /// The thread begins to run.
+    fn resume(&mut self, thread: usize) {
+        let state = &mut self.threads[thread];
+        state.since_ns = self.now_ns;
+        self.nodes[state.node].active += 1;
     }
 
     /// The thread stops to run.
-    fn rest(&mut self, thread: usize) {
+    fn stop(&mut self, thread: usize) {
         let state = &self.threads[thread];
         let node = state.node;
         self.outcome.busy_ns += self.now_ns - state.since_ns;
@@ -305,9 +340,24 @@ impl<'a> Run<'a> {
         self.wake(node);
     }
 
+    /// The thread waits for all others.
+    fn wait(&mut self, thread: usize) {
+        self.stop(thread);
+        self.threads[thread].stage = Stage::Barrier;
+        self.at_barrier += 1;
+        self.open_barrier();
+    }
+
     fn open_barrier(&mut self) {
         if self.at_barrier == 0 || self.at_barrier + self.done < self.threads.len() {
             return;
+        }
+        let waits = |state: &Thread| state.stage == Stage::Barrier;
+        if let Some(thread) = self.threads.iter().position(waits).filter(|_| !self.mapped.is_empty()) {
+            self.threads[thread].freeing = std::mem::take(&mut self.mapped);
+            self.at_barrier -= 1;
+            self.resume(thread);
+            return self.unmap_next(thread);
         }
         self.at_barrier = 0;
         for thread in 0..self.threads.len() {
@@ -328,10 +378,13 @@ impl<'a> Run<'a> {
             return self.after(ns, thread);
         }
         let map = std::mem::take(&mut state.current);
-        state.kept.push(map);
-        if state.kept.len() > self.model.threads[thread].live as usize {
-            let at = self.random.usize(..self.threads[thread].kept.len());
-            self.threads[thread].freeing = self.threads[thread].kept.swap_remove(at);
+        match self.model.threads[thread].slots {
+            0 if self.model.unmaps_apart => {
+                self.mapped.extend(map);
+                return self.wait(thread);
+            }
+            0 => state.freeing = map,
+            _ => state.kept[state.slot] = map,
         }
         self.unmap_next(thread);
     }
@@ -371,6 +424,7 @@ impl<'a> Run<'a> {
         let Some(page) = state.list.pop_front() else { return };
         state.current.push(page);
         self.outcome.faults += 1;
+        self.outcome.zeroed_before = self.outcome.zeroed;
         self.outcome.hits += u64::from(page.is_zeroed);
         let pass = state.maps as usize - 1;
         if pass < PASSES {
@@ -414,7 +468,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Unmaps the next batch, or ends the map.
+    /// Unmaps the next batch. Then the map that waits for it begins, or this one ends.
     fn unmap_next(&mut self, thread: usize) {
         let left = self.threads[thread].freeing.len().min(self.model.zone.batch as usize);
         if left > 0 {
@@ -422,27 +476,35 @@ impl<'a> Run<'a> {
             let ns = self.draw(self.model.free_ns * left as f64);
             return self.after(ns, thread);
         }
+        if self.threads[thread].left > 0 {
+            return self.fault(thread);
+        }
         if self.model.has_barrier {
-            self.rest(thread);
-            self.threads[thread].stage = Stage::Barrier;
-            self.at_barrier += 1;
-            return self.open_barrier();
+            return self.wait(thread);
         }
         if self.model.pause_ns > 0.0 {
-            self.rest(thread);
+            self.stop(thread);
             self.threads[thread].stage = Stage::Pause;
             return self.after(self.model.pause_ns, thread);
         }
         self.map(thread);
     }
 
+    /// The list that takes the pages that a thread frees.
+    fn freed_to(&mut self, thread: usize) -> &mut VecDeque<Page> {
+        if self.model.unmaps_apart { &mut self.apart } else { &mut self.threads[thread].list }
+    }
+
     fn unmap(&mut self, thread: usize) {
-        let state = &mut self.threads[thread];
         for _ in 0..self.model.zone.batch {
-            let Some(page) = state.freeing.pop() else { break };
-            state.list.push_front(Page { is_zeroed: false, ..page });
+            let Some(page) = self.threads[thread].freeing.pop() else { break };
+            self.freed_to(thread).push_front(Page { is_zeroed: false, ..page });
         }
-        match state.list.len() > self.model.zone.high as usize {
+        self.go_on_unmapping(thread);
+    }
+
+    fn go_on_unmapping(&mut self, thread: usize) {
+        match self.freed_to(thread).len() > self.model.zone.high as usize {
             true => self.ask_for(thread, Stage::Drain),
             false => self.unmap_next(thread),
         }
@@ -451,16 +513,13 @@ impl<'a> Run<'a> {
     /// Moves a batch from the end of the list, where the oldest pages are, to the zone.
     fn drain(&mut self, thread: usize) {
         for _ in 0..self.model.zone.batch {
-            let Some(page) = self.threads[thread].list.pop_back() else { break };
+            let Some(page) = self.freed_to(thread).pop_back() else { break };
             let node = page.node as usize;
             let merged = self.nodes[node].buddy.free(page.index, 0, page.is_zeroed);
             self.freed(node, merged);
         }
         self.release_zone(self.threads[thread].zone);
-        match self.threads[thread].list.len() > self.model.zone.high as usize {
-            true => self.ask_for(thread, Stage::Drain),
-            false => self.unmap_next(thread),
-        }
+        self.go_on_unmapping(thread);
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
+use faultless_prof::{Attach, Failure, Options, Recorded, Request, Task, Until, record};
 use faultless_trace::file::read;
 use faultless_trace::observation::{Exit, What};
 use faultless_trace::recording::{Name, Recording};
@@ -235,6 +235,10 @@ fn a_file_at_its_limit_keeps_counting() {
     }
 }
 
+fn running(pid: u32) -> Task {
+    Task::Running(Attach { pids: vec![pid], until: Until::Ended })
+}
+
 #[test]
 fn a_running_process_is_recorded_from_now_on_with_its_children() {
     const PAGES: u64 = 3000;
@@ -242,7 +246,7 @@ fn a_running_process_is_recorded_from_now_on_with_its_children() {
     let script = format!("read -r told; '{}' tree {PAGES}; exit 3", program.display());
     let mut child = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
     let looked = child.stdin.take().unwrap();
-    let found = take_telling(Task::Process(child.id()), &all(), looked);
+    let found = take_telling(running(child.id()), &all(), looked);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     let (recorded, recording) = match found {
         Err(Failure::NotWatched(_, why)) => return wants::missing_feature("perf events", why),
@@ -266,7 +270,7 @@ fn a_running_process_is_recorded_from_now_on_with_its_children() {
 
 #[test]
 fn what_cannot_be_watched_is_told_apart() {
-    let failure = |pid| take(Task::Process(pid), &Options::default()).unwrap_err();
+    let failure = |pid| take(running(pid), &Options::default()).unwrap_err();
     assert_eq!(failure(u32::MAX), Failure::NoProcess(u32::MAX));
     let kernel_thread = 2;
     match std::fs::read_to_string("/proc/2/comm") {

@@ -19,7 +19,7 @@ impl FaultTime {
     ///
     /// The calibration's error is the same in all runs, so it does not shrink with their number. It is added
     /// to the interval of the median as an independent error. No run spends more than its CPU time in faults.
-    pub(super) fn of(runs: &[Interval], cpu_seconds: f64) -> Option<Self> {
+    pub(crate) fn of(runs: &[Interval], cpu_seconds: f64) -> Option<Self> {
         let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
         let Interval { value, low, high } = median_interval(&values)?;
         let own = |end: fn(&Interval) -> f64| {

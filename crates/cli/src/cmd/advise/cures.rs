@@ -7,6 +7,7 @@ use faultless_trace::advice::Arm;
 
 use faultless_os::host::Host;
 
+use super::super::bench::Way;
 use super::super::{glibc, run};
 
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
@@ -14,12 +15,6 @@ const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
 /// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
-
-/// A way to run the program: its description and the environment that makes it so.
-pub(super) struct Cure {
-    pub(super) arm: Arm,
-    pub(super) environment: Vec<(OsString, OsString)>,
-}
 
 /// The facts that decide which cures can be tried.
 pub(super) struct Facts {
@@ -53,8 +48,13 @@ impl Facts {
 }
 
 /// The baseline first, then every cure that can be tried here.
-pub(super) fn candidates(facts: &Facts) -> Result<Vec<Cure>, Failure> {
+pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, Failure> {
     let Facts { command, own, .. } = facts;
+    let cure = |name: &str, what: &str, adopt: String, environment| Way {
+        arm: Arm { name: name.into(), what: what.into(), adopt },
+        command: words.to_vec(),
+        environment,
+    };
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
@@ -97,10 +97,6 @@ pub(super) fn candidates(facts: &Facts) -> Result<Vec<Cure>, Failure> {
         ));
     }
     Ok(cures)
-}
-
-fn cure(name: &str, what: &str, adopt: String, environment: Vec<(OsString, OsString)>) -> Cure {
-    Cure { arm: Arm { name: name.into(), what: what.into(), adopt }, environment }
 }
 
 /// Keeps the user's own tunables. Ours come last and therefore win.

@@ -55,13 +55,17 @@ pub(super) fn decay(text: &str) -> Result<Decay, String> {
     if text == "never" {
         return Ok(Decay::Never);
     }
+    span(text).map(Decay::After).map_err(|expected| expected + ", or never")
+}
+
+/// `200ms` or `1s`.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let (number, unit_ms) = match text.strip_suffix("ms") {
         Some(number) => (number, 1),
         None => (text.strip_suffix('s').unwrap_or(""), 1000),
     };
-    let number: u32 =
-        number.parse().map_err(|_| "expected a time such as 200ms or 1s, or never".to_string())?;
-    Ok(Decay::After(Duration::from_millis(u64::from(number) * unit_ms)))
+    let number: u32 = number.parse().map_err(|_| "expected a time such as 200ms or 1s".to_string())?;
+    Ok(Duration::from_millis(u64::from(number) * unit_ms))
 }
 
 #[cfg(test)]

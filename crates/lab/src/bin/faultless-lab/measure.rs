@@ -31,7 +31,7 @@ pub(crate) fn run(
     if let Ok(page) = &written {
         eprintln!("faultless: the page is {}", page.display());
     }
-    let text = if json { table::json(&results)? } else { table::text(&results)? };
+    let text = if json { table::json(&results, None)? } else { table::text(&results, None)? };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
         let folder = folder.display();
@@ -52,7 +52,7 @@ pub(crate) fn verify(json: bool) -> Outcome {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let results = Results::read(folder.path()).map_err(failure)?;
-    let text = if json { table::json(&results)? } else { table::counts(&results) };
+    let text = if json { table::json(&results, None)? } else { table::counts(&results) };
     emit(text.as_bytes(), code(&results))
 }
 

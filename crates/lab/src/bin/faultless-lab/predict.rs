@@ -4,13 +4,14 @@
 //! page; or the validation of the model.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::value_parser;
 use faultless_console::sink::Sink;
 use faultless_console::{Failure, Outcome, emit};
 use faultless_lab::predict::parameters::DEFAULTS;
+use faultless_lab::predict::record::{Counted, Row, Sum, Taken};
 use faultless_lab::predict::{Forecast, Parameters, Question, forecast, validate};
 use faultless_os::host::Host;
 use faultless_prof::price;
@@ -26,11 +27,12 @@ mod text;
 EXAMPLES
   faultless lab predict
   faultless lab predict --threads 1..64 --nodes 1,2 --own-vma -o forecast.html
+  faultless lab predict --record record/kernel/NAME
   faultless lab predict --this-host --threads 1,2
   faultless lab predict --defaults > mine.toml; faultless lab predict --parameters mine.toml
   faultless lab predict --validate
 
-Exit status: 0 done, 1 the validation does not hold, 2 wrong input.")]
+Exit status: 0 done, 1 the validation does not hold, or one thread differs from its count, 2 wrong input.")]
 pub(crate) struct Args {
     /// Numbers of threads: one, a list (1,2,6), or the powers of two in a range (1..512).
     #[arg(long, value_name = "N", default_value = "1..512", value_parser = counts)]
@@ -50,6 +52,9 @@ pub(crate) struct Args {
     /// Parameters in TOML or JSON; the file needs only those that differ from --defaults.
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
+    /// Take the counts of this record of `faultless lab kernel run`, and compare its pool with the model's.
+    #[arg(long, value_name = "FOLDER")]
+    record: Option<PathBuf>,
     /// Take the prices of this host, as `faultless doctor` measures them.
     #[arg(long)]
     this_host: bool,
@@ -60,10 +65,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print the default parameters as a file.
-    #[arg(long, conflicts_with_all = ["validate", "this_host", "parameters", "output", "json"])]
+    #[arg(long, conflicts_with_all = ["validate", "this_host", "parameters", "record", "output", "json"])]
     defaults: bool,
     /// Compare the model with theory, with the third document's tables and with a prototype.
-    #[arg(long, conflicts_with_all = ["this_host", "parameters"])]
+    #[arg(long, conflicts_with_all = ["this_host", "parameters", "record"])]
     validate: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
@@ -102,12 +107,15 @@ fn counts(text: &str) -> Result<Counts, String> {
     Ok(Counts(list))
 }
 
+/// Samples of each row of a record.
+const SAMPLES_OF_ROW: usize = 16;
 /// Version of the JSON output; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
 struct Json<'a> {
     schema: u32,
+    record: Option<JsonRecord<'a>>,
     processors: u32,
     lines: u32,
     own_vma: bool,
@@ -115,6 +123,13 @@ struct Json<'a> {
     seed: u64,
     parameters: &'a Parameters,
     forecasts: &'a [Forecast],
+}
+
+#[derive(Serialize)]
+struct JsonRecord<'a> {
+    taken: &'a [Taken],
+    sums: &'a [Sum],
+    rows: &'a [Row],
 }
 
 #[derive(Serialize)]
@@ -154,7 +169,8 @@ fn validated(args: &Args) -> Result<Answer, Failure> {
 }
 
 fn predicted(args: &Args) -> Result<Answer, Failure> {
-    let parameters = parameters(args)?;
+    let counted = args.record.as_deref().map(|folder| counted(folder, args.seed)).transpose()?;
+    let parameters = parameters(args, counted.as_ref())?;
     let question = Question {
         threads: args.threads.0.clone(),
         nodes: args.nodes.0.clone(),
@@ -174,6 +190,11 @@ fn predicted(args: &Args) -> Result<Answer, Failure> {
     let text = match args.json {
         true => serde_json::to_string_pretty(&Json {
             schema: SCHEMA,
+            record: counted.as_ref().map(|found| JsonRecord {
+                taken: &found.taken,
+                sums: &found.sums,
+                rows: &found.rows,
+            }),
             processors: args.processors,
             lines: args.lines,
             own_vma: args.own_vma,
@@ -182,15 +203,40 @@ fn predicted(args: &Args) -> Result<Answer, Failure> {
             parameters: &parameters,
             forecasts: &forecasts,
         })?,
-        false => text::forecast(&question, &forecasts),
+        false => {
+            let before = counted.as_ref().map_or(String::new(), |found| text::counted(found) + "\n");
+            before + &text::forecast(&question, &forecasts)
+        }
     };
-    Ok((text + "\n", text::forecast_page(&question, &parameters, &forecasts), true))
+    let page = text::forecast_page(&question, &parameters, &forecasts, counted.as_ref());
+    let holds = counted.as_ref().is_none_or(|found| found.sums.iter().all(Sum::holds));
+    Ok((text + "\n", page, holds))
 }
 
-fn parameters(args: &Args) -> Result<Parameters, Failure> {
-    let read = match &args.parameters {
-        Some(file) => Parameters::read(file),
+/// What a record of the kernel lab says, and what the model says of it.
+struct Compared {
+    record: Counted,
+    taken: Vec<Taken>,
+    sums: Vec<Sum>,
+    rows: Vec<Row>,
+}
+
+fn counted(folder: &Path, seed: u64) -> Result<Compared, Failure> {
+    let record = Counted::read(folder).map_err(failure)?;
+    let sums = record.sums().map_err(failure)?;
+    let rows = record.rows(SAMPLES_OF_ROW, seed).map_err(failure)?;
+    Ok(Compared { taken: record.taken(), sums, rows, record })
+}
+
+fn parameters(args: &Args, counted: Option<&Compared>) -> Result<Parameters, Failure> {
+    let counts = match counted {
+        Some(found) => found.record.parameters(Parameters::defaults().map_err(failure)?),
         None => Parameters::defaults(),
+    };
+    // A file of the user's has the last word.
+    let read = match &args.parameters {
+        Some(file) => counts.and_then(|counts| counts.changed(file)),
+        None => counts,
     };
     let parameters = read.map_err(failure)?;
     if !args.this_host {

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::claims;
+use faultless_lab::claims::{self, Finding};
+use faultless_lab::predict::evidence;
 use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
 use faultless_lab::{Cell, Experiment, Results, experiments, trial};
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
+    /// Put a model beside the verdicts: the counts of this record of `faultless lab kernel run`, and the
+    /// forecast with them.
+    #[arg(long, value_name = "FOLDER")]
+    kernel: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -43,7 +48,8 @@ pub(crate) struct Args {
 /// Writes the page of a record, and prints its answers.
 pub(crate) fn run(args: &Args) -> Outcome {
     let results = Results::read(&args.folder).map_err(failure)?;
-    let report = report(&args.folder, &results)?;
+    let kernel = args.kernel.as_deref().map(model).transpose()?;
+    let report = report_with(&args.folder, &results, kernel.as_ref())?;
     let page = args.output.clone().unwrap_or_else(|| args.folder.join(PAGE));
     // All places are tried before anything is written.
     let sink = Sink::file(&page)?;
@@ -52,7 +58,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     sink.write(&report.html())?;
     eprintln!("faultless: the page is {}", page.display());
-    let text = if args.json { table::json(&results)? } else { table::text(&results)? };
+    let kernel = kernel.as_ref();
+    let text = if args.json { table::json(&results, kernel)? } else { table::text(&results, kernel)? };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
@@ -91,8 +98,19 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
+/// A kernel lab's record with the model's forecast.
+pub(crate) fn model(folder: &Path) -> Result<Results, Failure> {
+    const SEED: u64 = 1;
+    evidence::read(folder, SEED).map_err(failure)
+}
+
 /// A record, ready to be drawn.
 pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
+    report_with(folder, results, None)
+}
+
+/// The same with a kernel lab's record beside it.
+fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Result<Report, Failure> {
     let asked = record::read_asked(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
@@ -118,7 +136,7 @@ pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure
         unfinished: unfinished(folder, results)?,
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
-        claims: claims.into_iter().map(|found| claim(found, results)).collect(),
+        claims: claims.into_iter().map(|found| claim(found, results, kernel)).collect(),
         experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
     })
 }
@@ -143,8 +161,9 @@ pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<Stri
     })
 }
 
-fn claim(claim: claims::Claim, results: &Results) -> page::Claim {
-    let finding = claim.judge(results);
+fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> page::Claim {
+    let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
+    let (finding, modelled) = claim.judge(results).with_model(modelled);
     page::Claim {
         id: claim.id,
         document: claim.document.title().into(),
@@ -155,6 +174,7 @@ fn claim(claim: claims::Claim, results: &Results) -> page::Claim {
         here: finding.ours,
         verdict: finding.verdict,
         why: finding.why,
+        modelled: modelled.map(|Finding { verdict, ours, why }| page::Modelled { verdict, here: ours, why }),
     }
 }
 

@@ -9,8 +9,7 @@ use super::rows::{Row, Source};
 use super::{HELD, Predicted, ROWS};
 use crate::Refusal;
 
-/// How far a rate of the document may be from that of the same run repeated: the standard deviation of its
-/// logarithm. A set weighs by the normal density of its distance from the fitted rows.
+/// The deviation of a rate when the same run is repeated: the standard deviation of its logarithm. A set weighs by the normal density of its distance from the fitted rows.
 pub const REPEATED: f64 = 0.02;
 /// Sets are kept for deviations up to this, to see how much depends on that figure.
 pub const MOST_REPEATED: f64 = 0.04;
@@ -131,7 +130,7 @@ impl Machine {
         let mut again = |rate: f64| rate * (1.0 + sample.take(Range::new(-most, most)));
         let (whole_ns, hit_ns) = (1.0 / again(targets.without[0]), 1.0 / again(targets.with));
         let (first_ns, last_ns) = (1.0 / again(targets.first_line), 1.0 / again(targets.last_line));
-        // The path is at least that of the shorter test, and at most that of a run without a miss.
+        // The shorter test bounds the path from below, a run without a miss from above.
         let path_ns = sample.take(Range::new(first_ns.min(hit_ns), hit_ns));
         let clear_ns = whole_ns - path_ns;
         let locked = sample.take(Range::new(0.1, 1.0));
@@ -196,6 +195,7 @@ impl Machine {
         Model {
             threads: self.work(row.threads, reps, pages),
             has_barrier: true,
+            unmaps_apart: false,
             pause_ns: 0.0,
             nodes: 1,
             processors: PROCESSORS,
@@ -216,6 +216,7 @@ impl Machine {
                 zeroed: if row.is_patched { 1.0 } else { 0.0 },
                 is_apart: true,
                 is_prefilled: false,
+                dirty: 0,
             },
             saturation: self.saturation,
             far_times: 1.0,

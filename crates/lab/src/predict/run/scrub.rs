@@ -3,6 +3,9 @@
 use super::super::model::Model;
 use super::Run;
 
+/// A scrubber that rests looks at most this often whether a processor is idle.
+const LEAST_SLICE_NS: f64 = 50_000.0;
+
 /// What a scrubber waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -20,8 +23,10 @@ pub(super) struct Scrubber {
     stage: Stage,
     block: Option<(u32, u8)>,
     begin_ns: f64,
-    /// How long it rests after this block.
+    /// How long it still rests after this block, unless a processor becomes idle.
     rest_ns: f64,
+    /// How long it rests at a time.
+    slice_ns: f64,
     /// The share of a processor that it takes for this block.
     share: f64,
 }
@@ -35,6 +40,7 @@ pub(super) fn all(model: &Model) -> Vec<Scrubber> {
         block: None,
         begin_ns: 0.0,
         rest_ns: 0.0,
+        slice_ns: 0.0,
         share: 0.0,
     };
     (0..per_node * model.nodes).map(scrubber).collect()
@@ -63,6 +69,19 @@ impl Run<'_> {
         }
     }
 
+    /// Rests for a part of the time that is left.
+    fn rest(&mut self, index: usize) {
+        let scrubber = &mut self.scrubbers[index];
+        let ns = scrubber.rest_ns.min(scrubber.slice_ns);
+        scrubber.rest_ns -= ns;
+        self.rest_for(index, ns);
+    }
+
+    /// Whether a processor of the node has nothing to do.
+    fn has_idle(&self, node: usize) -> bool {
+        self.nodes[node].scrubbing + self.nodes[node].active < self.model.processors
+    }
+
     fn rest_for(&mut self, index: usize, ns: f64) {
         self.scrubbers[index].stage = Stage::Rest;
         self.after(ns, self.threads.len() + index);
@@ -72,13 +91,13 @@ impl Run<'_> {
     fn begin(&mut self, index: usize) {
         let Some(scrub) = self.model.scrub else { return };
         let node = self.scrubbers[index].node;
-        let idle = self.model.processors.saturating_sub(self.nodes[node].active);
-        let share = if self.nodes[node].scrubbing < idle { scrub.idle_share } else { scrub.busy_share };
+        let share = if self.has_idle(node) { scrub.idle_share } else { scrub.busy_share };
         if share <= 0.0 {
             return self.sleep(index);
         }
         self.nodes[node].scrubbing += 1;
         self.scrubbers[index].share = share.min(1.0);
+        self.scrubbers[index].rest_ns = 0.0;
         self.scrubbers[index].stage = Stage::Take;
         self.ask_zone(node, self.threads.len() + index);
     }
@@ -90,12 +109,13 @@ impl Run<'_> {
         }
     }
 
-    /// The scrubber goes on: what it waited for has happened.
+    /// The scrubber goes on, because its event has happened.
     pub(super) fn step_of_scrubber(&mut self, index: usize) {
         let Some(scrub) = self.model.scrub else { return };
         let node = self.scrubbers[index].node;
         match self.scrubbers[index].stage {
             Stage::Asleep => {}
+            Stage::Rest if self.scrubbers[index].rest_ns > 0.0 && !self.has_idle(node) => self.rest(index),
             Stage::Rest => self.begin(index),
             Stage::Take => {
                 let block = self.nodes[node].buddy.take_dirty(scrub.stop_order);
@@ -114,6 +134,7 @@ impl Run<'_> {
                 let scrubber = &mut self.scrubbers[index];
                 let took_ns = self.now_ns - scrubber.begin_ns;
                 scrubber.rest_ns = took_ns * (1.0 / scrubber.share - 1.0);
+                scrubber.slice_ns = took_ns.max(LEAST_SLICE_NS);
                 self.outcome.scrub_ns += took_ns;
                 scrubber.stage = Stage::Put;
                 self.ask_zone(node, self.threads.len() + index);
@@ -125,9 +146,9 @@ impl Run<'_> {
                 }
                 self.release_zone(node);
                 self.nodes[node].scrubbing -= 1;
-                match self.scrubbers[index].rest_ns {
-                    ns if ns > 0.0 => self.rest_for(index, ns),
-                    _ => self.begin(index),
+                match self.scrubbers[index].rest_ns > 0.0 {
+                    true => self.rest(index),
+                    false => self.begin(index),
                 }
             }
         }

@@ -1,4 +1,4 @@
-use super::super::model::{Scrub, Work, Zone};
+use super::super::model::{Scrub, Sizes, Work, Zone};
 use super::super::validate::plain as model;
 use super::*;
 
@@ -98,4 +98,28 @@ fn in_a_pause_the_scrubbers_catch_up() {
 fn what_does_not_fit_is_refused() {
     let refused = model(4, 1 << 14).run().unwrap_err().to_string();
     assert!(refused.contains("give it more memory or fewer threads"), "{refused}");
+}
+
+#[test]
+fn maps_are_kept_in_their_slots_and_all_are_unmapped_at_the_end() {
+    let mut model = model(2, 0);
+    model.threads = vec![Work { maps: 300, sizes: Sizes::Powers(8), slots: 16, room: 400 }; 2];
+    model.zone = Zone { zeroed: 1.0, high: 0, pages: 1 << 11, ..model.zone };
+    let outcome = model.run().unwrap();
+    // Lengths have the mean of (1 + ... + 128) / 8 / 2; those that do not fit are left out.
+    assert!((2_000..10_000).contains(&outcome.faults), "{outcome:?}");
+    assert_eq!(outcome, model.run().unwrap());
+    model.zone.pages = 1 << 9;
+    assert!(model.run().is_err(), "two threads keep up to 800 pages");
+}
+
+#[test]
+fn pages_that_another_thread_unmaps_do_not_come_back_hot() {
+    let mut model = model(1, 2048);
+    model.threads = vec![Work::passes(2, 2048)];
+    model.zone = Zone { zeroed: 1.0, is_apart: true, high: 4096, ..model.zone };
+    let hits = |model: &Model| model.run().unwrap().passes[1].1;
+    assert_eq!(hits(&model), 0);
+    (model.unmaps_apart, model.has_barrier) = (true, true);
+    assert_eq!(hits(&model), 2048);
 }

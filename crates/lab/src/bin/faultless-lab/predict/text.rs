@@ -8,6 +8,12 @@ use faultless_report::lab::page::{Table, TableRow};
 use faultless_report::svg::{Line, Plot, Point};
 use faultless_trace::stat::Interval;
 
+use super::Compared;
+
+mod record;
+
+pub(super) use record::counted;
+
 /// Names of the columns of a forecast, without units.
 const HEADS: [&str; 9] = [
     "nodes",
@@ -33,10 +39,10 @@ fn short(value: f64) -> String {
     format!("{:.decimals$}", (value / step).round() * step)
 }
 
-/// A range; one number if both ends read alike.
+/// A range; one number only if both ends are the same.
 fn range(interval: Interval, times: f64) -> String {
     let [low, high] = [interval.low, interval.high].map(|end| short(end * times));
-    if low == high { low } else { format!("{low} to {high}") }
+    if interval.low < interval.high { format!("{low} to {high}") } else { low }
 }
 
 fn row(forecast: &Forecast) -> Vec<String> {
@@ -92,7 +98,23 @@ fn how(question: &Question) -> [String; 4] {
 pub(super) fn forecast(question: &Question, forecasts: &[Forecast]) -> String {
     let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
     rows.extend(forecasts.iter().map(row));
-    format!("Model: {}.\n\n{}\n{}", set_up(question), columns(&rows, 0), how(question).join("\n"))
+    let (answer, how) = (answer_of(forecasts), how(question).join("\n"));
+    format!("{answer}\nModel: {}.\n\n{}\n{how}", set_up(question), columns(&rows, 0))
+}
+
+/// The answer in one sentence: the least and the greatest end of all ranges.
+fn answer_of(forecasts: &[Forecast]) -> String {
+    let span = |of: fn(&Forecast) -> Interval| {
+        let (low, high) =
+            (forecasts.iter().map(|found| of(found).low), forecasts.iter().map(|found| of(found).high));
+        let (low, high) = (low.fold(f64::MAX, f64::min), high.fold(f64::MIN, f64::max));
+        range(Interval { value: low, low, high }, 1.0)
+    };
+    format!(
+        "While zeroed pages last, prezeroing gives {} times as many faults per second; without a pause, {} times.",
+        span(|found| found.stocked_gain),
+        span(|found| found.sustained_gain)
+    )
 }
 
 fn plot(
@@ -128,7 +150,12 @@ fn plot(
 }
 
 /// A forecast as a page.
-pub(super) fn forecast_page(question: &Question, parameters: &Parameters, forecasts: &[Forecast]) -> String {
+pub(super) fn forecast_page(
+    question: &Question,
+    parameters: &Parameters,
+    forecasts: &[Forecast],
+    counted: Option<&Compared>,
+) -> String {
     let picture =
         |id, title, label, of: fn(&Forecast) -> Interval| plot(id, title, label, question, of, forecasts);
     let table = Table {
@@ -148,7 +175,7 @@ pub(super) fn forecast_page(question: &Question, parameters: &Parameters, foreca
     });
     Prediction {
         title: "What prezeroing would change".into(),
-        lead: vec![format!("Model: {}.", set_up(question))],
+        lead: vec![answer_of(forecasts), format!("Model: {}.", set_up(question))],
         plots: vec![
             picture(
                 "stocked",
@@ -169,7 +196,7 @@ pub(super) fn forecast_page(question: &Question, parameters: &Parameters, foreca
                 found.stocked_p99_ns
             }),
         ],
-        tables: vec![table],
+        tables: std::iter::once(table).chain(counted.map(record::tables).unwrap_or_default()).collect(),
         parameters: shown.collect(),
         how: how(question).to_vec(),
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The input of each run.
-pub(super) enum Input {
+pub(in crate::cmd) enum Input {
     /// Nothing: a terminal can't be read twice.
     Null,
     /// A file, from this offset. Each run opens it anew, because copies of a descriptor share one offset.
@@ -19,7 +19,7 @@ pub(super) enum Input {
 
 impl Input {
     /// Takes this process's standard input: a file as it is, or a pipe, which is read into an unnamed file.
-    pub(super) fn capture() -> io::Result<Self> {
+    pub(in crate::cmd) fn capture() -> io::Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
             return Ok(Self::Null);

@@ -1,43 +1,53 @@
 //! The runs of a comparison.
 //!
-//! In: a program, its input, and the ways to run it. Out: the figures of every run: a warm-up of each arm,
-//! then rounds. Recording would disturb timed runs, so separate runs give the time in faults.
+//! In: the ways to run a program, or several programs, and their input. Out: the figures of every run: a warm-up
+//! of each arm, then rounds. Recording would disturb timed runs, so separate runs give the time in faults.
 //!
-//! It does not judge (`trace::advice`).
+//! It does not judge (`trace::advice`, `trace::compare`).
+
+mod input;
+mod output;
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::super::trace_file::denied;
-use super::super::warm::Warm;
-use super::cures::Cure;
-use super::input::Input;
-use super::output::Drain;
+use super::trace_file::denied;
+use super::warm::Warm;
 use faultless_console::Failure;
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
-use faultless_trace::advice::{Run, Series};
+use faultless_trace::advice::{Arm, Run, Series};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
+pub(super) use input::Input;
+use output::Drain;
 
 /// The number of rounds, when the user names none, fits this time within the bounds below.
 const BUDGET: Duration = Duration::from_secs(40);
-/// A bootstrap over fewer than 7 rounds says little. More than 20 rounds hardly narrow the interval.
-const ROUNDS: std::ops::RangeInclusive<u32> = 7..=20;
 /// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
 const RECORDED_EVERY: u32 = 4;
 /// Recorded runs of each arm, if there are as many rounds. With three, the median holds even if one is an
 /// outlier.
 const RECORDED_MIN: u32 = 3;
 
-/// One program, its input, and the ways to run it.
-pub(super) struct Bench {
+/// A way to run a program: its description, its command, and variables of its environment.
+pub(super) struct Way {
+    pub(super) arm: Arm,
     pub(super) command: Vec<OsString>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+/// What to compare.
+pub(super) struct Bench {
+    /// The first is the baseline.
+    pub(super) ways: Vec<Way>,
     pub(super) input: Input,
-    pub(super) cures: Vec<Cure>,
     pub(super) virtual_machine: bool,
+    /// Bounds of the number of rounds, when the user names none.
+    pub(super) rounds: RangeInclusive<u32>,
 }
 
 /// The outcome of all rounds, or of those before an interrupt.
@@ -77,14 +87,14 @@ impl Bench {
     /// The warm-up, then the rounds.
     pub(super) fn measure(&self, runs: Option<u32>) -> Result<Measured, Failure> {
         spawn::remember_requests_to_end();
-        let arms = self.cures.len();
+        let arms = self.ways.len();
         let progress = progress(arms as u64);
         let mut warm = Warm::new(self.virtual_machine);
         let mut series = Vec::with_capacity(arms);
         let (mut rounds, mut untimed) = (None, None);
         let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm).and_then(|()| {
             let round_ns: u64 = series.iter().map(|series| series.warm_up.wall_ns).sum();
-            let wanted = *rounds.insert(runs.unwrap_or_else(|| rounds_that_fit(round_ns)));
+            let wanted = *rounds.insert(runs.unwrap_or_else(|| rounds_that_fit(round_ns, &self.rounds)));
             progress.set_length(arms as u64 * u64::from(1 + wanted + recorded(wanted)));
             self.rounds(&mut series, wanted, &progress, &warm)
         });
@@ -110,18 +120,18 @@ impl Bench {
         progress: &ProgressBar,
         warm: &mut Warm,
     ) -> Result<(), Stop> {
-        for (index, cure) in self.cures.iter().enumerate() {
-            progress.set_message(format!("warm-up: {}", cure.arm.name));
-            let arm =
-                |warm_up| Series { arm: cure.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
-            if index == 0 {
+        for (index, way) in self.ways.iter().enumerate() {
+            progress.set_message(format!("warm-up: {}", way.arm.name));
+            let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
+            let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
+            if is_new {
                 // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
-                let first = self.run(cure, Sources::NONE)?;
+                let first = self.run(way, Sources::NONE)?;
                 warm.learn(first.run.peak_rss_bytes);
                 series.push(arm(first.run));
             }
             warm.touch();
-            let Finished { run, fault_seconds, untimed: why, stderr_tail } = self.run(cure, RECORDED)?;
+            let Finished { run, fault_seconds, untimed: why, stderr_tail } = self.run(way, RECORDED)?;
             *untimed = untimed.take().or(why);
             warm.learn(run.peak_rss_bytes);
             if ended_by_user(run.exit) {
@@ -129,12 +139,14 @@ impl Bench {
                     Failure(format!("the program was ended by {} in the warm-up round", run.exit)).into()
                 );
             }
-            if index == 0 && run.exit != Exit::Status(0) {
+            if is_new && run.exit != Exit::Status(0) {
                 progress.suspend(|| {
-                    eprintln!(
-                        "faultless: the program ends with {}; comparing such runs all the same",
-                        run.exit
-                    );
+                    let name = if self.ways.iter().all(|other| other.command == way.command) {
+                        "the program"
+                    } else {
+                        &way.arm.name
+                    };
+                    eprintln!("faultless: {name} ends with {}; comparing such runs all the same", run.exit);
                     eprint!("{stderr_tail}");
                 });
             }
@@ -175,7 +187,7 @@ impl Bench {
     }
 
     fn shuffled(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.cures.len()).collect();
+        let mut order: Vec<usize> = (0..self.ways.len()).collect();
         fastrand::shuffle(&mut order);
         order
     }
@@ -189,24 +201,24 @@ impl Bench {
         progress: &ProgressBar,
         warm: &Warm,
     ) -> Result<Finished, Stop> {
-        let cure = &self.cures[index];
+        let way = &self.ways[index];
         let with = if allow.pairs { ", recorded" } else { "" };
-        progress.set_message(format!("{about}: {}{with}", cure.arm.name));
+        progress.set_message(format!("{about}: {}{with}", way.arm.name));
         warm.touch();
-        let finished = self.run(cure, allow)?;
+        let finished = self.run(way, allow)?;
         progress.inc(1);
         if ended_by_user(finished.run.exit) { Err(Stop::Interrupted) } else { Ok(finished) }
     }
 
-    fn run(&self, cure: &Cure, allow: Sources) -> Result<Finished, Stop> {
+    fn run(&self, way: &Way, allow: Sources) -> Result<Finished, Stop> {
         if spawn::asked_to_end() {
             return Err(Stop::Interrupted);
         }
         let (stdout, written) = Drain::open()?;
         let (stderr, said) = Drain::open()?;
         let observation = faultless_prof::observe(Request {
-            command: self.command.clone(),
-            env: cure.environment.clone(),
+            command: way.command.clone(),
+            env: way.environment.clone(),
             stdin: Some(self.input.open()?.into()),
             stdout: Some(stdout.into()),
             stderr: Some(stderr.into()),
@@ -238,10 +250,10 @@ impl Bench {
 const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
 
 /// The number of rounds of `round_ns` each that fit the budget, recorded runs included.
-fn rounds_that_fit(round_ns: u64) -> u32 {
+fn rounds_that_fit(round_ns: u64, rounds: &RangeInclusive<u32>) -> u32 {
     let fit = BUDGET.as_nanos() as u64 / round_ns.max(1);
     let timed = fit.saturating_mul(u64::from(RECORDED_EVERY)) / u64::from(RECORDED_EVERY + 1);
-    timed.clamp(u64::from(*ROUNDS.start()), u64::from(*ROUNDS.end())) as u32
+    timed.clamp(u64::from(*rounds.start()), u64::from(*rounds.end())) as u32
 }
 
 /// How many of these rounds are followed by recorded runs.
@@ -282,8 +294,9 @@ mod tests {
 
     #[test]
     fn rounds_and_recorded_runs_fit_the_budget_within_bounds() {
-        assert_eq!((rounds_that_fit(0), rounds_that_fit(u64::MAX)), (20, 7));
-        let rounds = rounds_that_fit(2_500_000_000);
+        let fit = |round_ns| rounds_that_fit(round_ns, &(7..=20));
+        assert_eq!((fit(0), fit(u64::MAX)), (20, 7));
+        let rounds = fit(2_500_000_000);
         assert_eq!((rounds, rounds + recorded(rounds)), (12, 15));
     }
 }

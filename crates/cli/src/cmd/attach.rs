@@ -1,0 +1,104 @@
+//! Options that name running processes, the same for `stat` and `record`.
+//!
+//! In: process ids, a control group, a time, and the words of the command line. Out: a [`Target`], or one line that
+//! says which word is no process.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use faultless_console::Failure;
+use faultless_prof::{Attach, Request, Until};
+
+use super::run::size::span;
+
+/// Which running processes, and for how long.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Watch running processes, their threads and future children, until they end or Ctrl-C. With CMD: until CMD has
+    /// ended.
+    #[arg(short, long, value_name = "PID,...", value_delimiter = ',', value_parser = pid)]
+    pid: Vec<u32>,
+    /// Watch the processes that are in this control group now, and their future children.
+    #[arg(long, value_name = "PATH", conflicts_with = "pid", value_hint = clap::ValueHint::DirPath)]
+    cgroup: Option<PathBuf>,
+    /// Watch them for this time, such as 10s or 500ms.
+    #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with = "command")]
+    span: Option<Duration>,
+}
+
+/// Whom to watch.
+pub(crate) enum Target {
+    Command(Vec<OsString>),
+    Running(Attach),
+}
+
+impl Args {
+    /// The target, where `command` holds the other words of the command line. Leading numbers after `-p` are process
+    /// ids too: `-p $(pidof program)` gives several.
+    pub(crate) fn target(&self, command: Vec<OsString>) -> Result<Target, Failure> {
+        let mut pids = match &self.cgroup {
+            Some(path) => members(path)?,
+            None => self.pid.clone(),
+        };
+        if pids.is_empty() {
+            return match self.span {
+                Some(_) => {
+                    Err(Failure("--for is for -p and --cgroup; `timeout 10 CMD` ends a command".into()))
+                }
+                None => Ok(Target::Command(command)),
+            };
+        }
+        let numbers = command.iter().map_while(|word| word.to_str()?.parse().ok());
+        let more: Vec<u32> = numbers.take_while(|_| self.cgroup.is_none()).collect();
+        let words = command[more.len()..].to_vec();
+        if let Some(option) = words.first().filter(|word| word.as_encoded_bytes().starts_with(b"-")) {
+            return Err(Failure(format!("{}: write options before the process ids", option.display())));
+        }
+        pids.extend(more);
+        let until = match self.span {
+            Some(span) => Until::Span(span),
+            None if words.is_empty() => Until::Ended,
+            None => Until::Command(Request { command: words, ..Request::default() }),
+        };
+        Ok(Target::Running(Attach { pids, until }))
+    }
+}
+
+fn pid(word: &str) -> Result<u32, String> {
+    match word.parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err("not a process id; `pidof NAME` or `ps -e` gives them".into()),
+    }
+}
+
+/// The processes of a control group and of those below it.
+fn members(path: &Path) -> Result<Vec<u32>, Failure> {
+    let folder = if path.is_absolute() && path.join(PROCS).exists() {
+        path.to_owned()
+    } else {
+        Path::new(CGROUPS).join(path.strip_prefix("/").unwrap_or(path))
+    };
+    let mut pids = Vec::new();
+    let mut folders = vec![folder.clone()];
+    while let Some(folder) = folders.pop() {
+        let Ok(text) = std::fs::read_to_string(folder.join(PROCS)) else { continue };
+        pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(entries.map(|entry| entry.path()).filter(|path| path.join(PROCS).exists()));
+    }
+    let own = std::process::id();
+    pids.retain(|pid| *pid != own);
+    match (pids.is_empty(), folder.join(PROCS).exists()) {
+        (false, _) => Ok(pids),
+        (true, true) => Err(Failure(format!("{}: no process in this control group", path.display()))),
+        (true, false) => Err(Failure(format!(
+            "{}: no such control group; /proc/PID/cgroup names that of a process",
+            path.display()
+        ))),
+    }
+}
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+const PROCS: &str = "cgroup.procs";

@@ -1,0 +1,194 @@
+//! The answer of `compare`.
+//!
+//! In: a [`Comparison`]. Out: text, JSON, or a picture. Commands have letters, because they are long. It decides
+//! nothing.
+
+use faultless_trace::compare::{Compared, Comparison, Difference, Quantity};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::observation::Exit;
+use faultless_trace::stat::Interval;
+
+use crate::palette::Palette;
+use crate::svg::{self, Bar};
+use crate::table::{Align, WIDTH, clip, columns, wrap};
+use crate::text;
+
+/// The answer first, then each quantity of each command.
+pub fn text(comparison: &Comparison, colour: bool) -> String {
+    let palette = Palette(colour);
+    let mut lines: Vec<String> = answer(comparison)
+        .iter()
+        .flat_map(|said| wrap("", said, WIDTH))
+        .map(|line| palette.strong(&line))
+        .collect();
+    lines.push(String::new());
+    for (index, command) in comparison.commands.iter().enumerate() {
+        lines.push(format!("  {}  {}", letter(index), clip(&text::plain(&command.command), WIDTH - 5)));
+    }
+    lines.push(String::new());
+    lines.extend(table(comparison, palette));
+    lines.extend(failures(comparison));
+    for note in &comparison.notes {
+        lines.extend(wrap("", &format!("note: {note}"), WIDTH));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The [`Comparison`] as JSON. `schema` is the version of the document.
+pub fn json(comparison: &Comparison) -> String {
+    text::json(comparison)
+}
+
+/// The elapsed time of each command as bars with 95 % intervals.
+pub fn svg(comparison: &Comparison) -> String {
+    let bars: Vec<Bar> = comparison
+        .commands
+        .iter()
+        .enumerate()
+        .map(|(index, command)| {
+            let wall = finite(command.wall_ns.median).times(1e-6);
+            let faults = Count(command.faults.median.value.round() as u64);
+            Bar {
+                label: format!("{}  {}", letter(index), text::plain(&command.command)),
+                value: wall.value,
+                low: wall.low,
+                high: wall.high,
+                note: format!("{}, {}", Nanos(wall.value * 1e6), faults.of("fault")),
+                highlight: command.wall_ns.difference() == Some(Difference::Less),
+            }
+        })
+        .collect();
+    let subtitle = format!("elapsed ms with 95 % intervals, {}", rounds(comparison));
+    svg::bars(answer(comparison).first().map_or("", String::as_str), &subtitle, &bars)
+}
+
+/// A sentence for each command but the first.
+fn answer(comparison: &Comparison) -> Vec<String> {
+    let Some(base) = comparison.commands.first() else { return vec!["Nothing was compared.".into()] };
+    if comparison.rounds == 0 {
+        return vec!["No verdict, for no round was finished. The figures are those of the warm-up.".into()];
+    }
+    let others = comparison.commands.iter().enumerate().skip(1);
+    others.map(|(index, command)| sentence(index, command, base)).collect()
+}
+
+/// "B takes 0.31 times as long as A (0.30 to 0.33), with 1 204 instead of 61 440 faults."
+fn sentence(index: usize, command: &Compared, base: &Compared) -> String {
+    let name = letter(index);
+    let wall = command.wall_ns;
+    let ratio = wall.ratio.map(times).unwrap_or_default();
+    let mut said = match wall.difference() {
+        None => return format!("{name}: too few rounds for a verdict."),
+        Some(Difference::Less | Difference::More) => format!("{name} takes {ratio} as long as A"),
+        Some(Difference::None) => format!("{name} takes as long as A ({ratio})"),
+        Some(Difference::NotShown) => {
+            format!("No difference in time is shown between {name} and A ({ratio})")
+        }
+    };
+    if matches!(command.faults.difference(), Some(Difference::Less | Difference::More)) {
+        let [own, others] = [command, base].map(|one| count(one.faults.median.value));
+        said += &format!(", with {own} instead of {others} faults");
+    }
+    said + "."
+}
+
+fn table(comparison: &Comparison, palette: Palette) -> Vec<String> {
+    let confidence = Percent(1.0 - comparison.error);
+    let head = ["", "", "median", "95 %", &format!("beside A, {confidence}")].map(String::from);
+    let mut cells = vec![head.to_vec()];
+    let mut add = |what: &str, of: &dyn Fn(&Compared) -> Option<(Quantity, Show)>| {
+        for (index, command) in comparison.commands.iter().enumerate() {
+            let Some((quantity, show)) = of(command) else { continue };
+            let first = if index == 0 { what } else { "" };
+            cells.push(row(first, index, quantity, show));
+        }
+    };
+    add("wall", &|command| Some((command.wall_ns, nanos)));
+    add("CPU", &|command| Some((command.cpu_ns, nanos)));
+    add("in faults", &|command| {
+        let median = command.fault_time?.seconds;
+        Some((Quantity { median, ratio: None }, seconds))
+    });
+    add("faults", &|command| Some((command.faults, count)));
+    add("peak RSS", &|command| Some((command.peak_rss_bytes, bytes)));
+    let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
+    let mut lines = columns(2, &aligns, &cells);
+    if let Some(head) = lines.first_mut() {
+        *head = palette.faint(head);
+    }
+    lines.push(String::new());
+    lines.push(palette.faint(&format!("  {}", rounds(comparison))));
+    lines
+}
+
+type Show = fn(f64) -> String;
+
+fn row(what: &str, index: usize, quantity: Quantity, show: Show) -> Vec<String> {
+    let Interval { value, low, high } = quantity.median;
+    let range = match high < f64::MAX && show(low) != show(high) {
+        true => format!("{} to {}", show(low), show(high)),
+        false => String::new(),
+    };
+    let beside = match (quantity.difference(), quantity.ratio) {
+        (Some(Difference::None), Some(ratio)) if ratio.low == ratio.high => "the same".to_owned(),
+        (_, Some(ratio)) => times(ratio),
+        _ => String::new(),
+    };
+    vec![what.to_owned(), letter(index), show(value), range, beside]
+}
+
+/// "0.31 times (0.30 to 0.33)".
+fn times(ratio: Interval) -> String {
+    let digits = |value: f64| if value < 0.1 { format!("{value:.3}") } else { format!("{value:.2}") };
+    let Interval { value, low, high } = ratio;
+    format!("{} times ({} to {})", digits(value), digits(low), digits(high))
+}
+
+fn failures(comparison: &Comparison) -> Vec<String> {
+    let failed = comparison.commands.iter().enumerate().filter_map(|(index, command)| {
+        let how = match command.failure? {
+            Exit::Status(status) => format!("with status {status}"),
+            other => format!("by {other}"),
+        };
+        let (failed, all) = (command.failed, command.runs.len());
+        Some(format!("warning: {failed} of {all} runs of {} ended {how}", letter(index)))
+    });
+    failed.collect()
+}
+
+fn rounds(comparison: &Comparison) -> String {
+    format!("{}, commands in shuffled order", Count(u64::from(comparison.rounds)).of("round"))
+}
+
+/// A, B, ... Z, then numbers.
+fn letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(index) if index < 26 => char::from(b'A' + index).to_string(),
+        _ => (index + 1).to_string(),
+    }
+}
+
+/// Without the open end of a single run.
+fn finite(interval: Interval) -> Interval {
+    if interval.high < f64::MAX {
+        interval
+    } else {
+        Interval { low: interval.value, high: interval.value, ..interval }
+    }
+}
+
+fn nanos(ns: f64) -> String {
+    Nanos(ns).to_string()
+}
+
+fn seconds(seconds: f64) -> String {
+    Seconds(seconds).to_string()
+}
+
+fn count(faults: f64) -> String {
+    Count(faults.round() as u64).to_string()
+}
+
+fn bytes(len: f64) -> String {
+    Bytes(len.round() as u64).to_string()
+}

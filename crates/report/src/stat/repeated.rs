@@ -1,0 +1,67 @@
+//! The answer of `stat -r N`: the median of each figure over the runs, and the smallest and largest one.
+
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::repeat::{Repeated, Spread};
+
+use super::page;
+use crate::palette::Palette;
+use crate::table::{Align, SCREEN, clip, columns};
+use crate::text;
+use crate::tuning::KINDS_SHOWN;
+
+/// The figures of several runs as text, at most 80 columns wide, with ANSI styles if `colour`.
+pub fn repeated(found: &Repeated, colour: bool) -> String {
+    let palette = Palette(colour);
+    let runs = Count(found.runs.len() as u64).of("run");
+    let command = found.runs.first().map(|run| text::command(&run.command)).unwrap_or_default();
+    let title = palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)));
+    let answer = match found.seconds.zip(found.share) {
+        Some((seconds, share)) => format!(
+            " {} ({}) went to page faults: the median of {runs}.",
+            Seconds(seconds.median),
+            Percent(share.median)
+        ),
+        None => format!(" {} page faults: the median of {runs}.", number(found.faults.median)),
+    };
+    let mut rows = vec![["", "median", "smallest", "largest"].map(str::to_owned).to_vec()];
+    let mut add = |what: &str, spread: Spread, show: fn(f64) -> String| {
+        rows.push(vec![what.to_owned(), show(spread.median), show(spread.min), show(spread.max)]);
+    };
+    if let Some(seconds) = found.seconds {
+        add("time in faults", seconds, |seconds| Seconds(seconds).to_string());
+    }
+    if let Some(share) = found.share {
+        add("share of the CPU time", share, |share| Percent(share).to_string());
+    }
+    add("faults", found.faults, number);
+    add("wall", found.wall_ns, |ns| Nanos(ns).to_string());
+    add("CPU", found.cpu_ns, |ns| Nanos(ns).to_string());
+    add("peak RSS", found.peak_rss_bytes, |len| Bytes(len.round() as u64).to_string());
+    let mut kinds = vec![["faults", "smallest", "largest", "time", "kind"].map(str::to_owned).to_vec()];
+    for kind in found.kinds.iter().take(KINDS_SHOWN) {
+        let Spread { median, min, max } = kind.faults;
+        let time = kind.seconds.map_or("-".to_owned(), |seconds| Seconds(seconds.median).to_string());
+        kinds.push(vec![number(median), number(min), number(max), time, kind.kind.words().to_owned()]);
+    }
+    use Align::{Left, Right};
+    let table = |aligns: &[Align], cells: &[Vec<String>]| {
+        let mut lines = columns(1, aligns, cells);
+        lines[0] = palette.faint(&lines[0]);
+        lines
+    };
+    page(vec![
+        vec![title],
+        vec![palette.strong(&answer)],
+        table(&[Left, Right, Right, Right], &rows),
+        if kinds.len() > 1 { table(&[Right, Right, Right, Right, Left], &kinds) } else { Vec::new() },
+    ])
+}
+
+/// [`Repeated`] as JSON.
+pub fn repeated_json(found: &Repeated) -> String {
+    text::json(found)
+}
+
+fn number(value: f64) -> String {
+    Count(value.round() as u64).to_string()
+}
