@@ -1,7 +1,8 @@
 //! `faultless lab kernel` from outside, on two small records: no kernel is built, no machine is booted.
 //!
 //! `tests/kernel/before` and `tests/kernel/after` are parts of records of Linux 6.1 (a trial, without jump labels)
-//! and 6.12. The texts beside them are what the verbs must print. If the output changes on purpose, run the verb and replace the text.
+//! and 6.12. The texts beside them are what the verbs must print. If the output changes on purpose, run the verb and
+//! replace the text.
 
 use std::fs;
 use std::io::Write as _;
