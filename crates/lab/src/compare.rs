@@ -195,22 +195,20 @@ mod tests {
 
     #[test]
     fn of_the_kernel_lab_the_tests_figures_are_compared_and_no_idle_time() {
-        let row = |cell: &str, phase: &str, quantity: &str, value: f64| Row {
-            experiment: kernel::session::EXPERIMENT.into(),
-            cell: cell.into(),
-            round: 1,
-            phase: phase.into(),
-            quantity: quantity.into(),
-            value,
-        };
+        use kernel::session::rows;
         let of = |path: f64, misses: f64| {
-            Results::of(vec![
-                row("test=pft lines=1", "section", "path_instructions", path),
-                row("test=pft lines=1", "section", "llc_misses", misses),
-                row("test=pft lines=1", "laps", "path_max", path),
-                row("test=settle before=1", "section", "path_instructions", path),
-            ])
-            .unwrap()
+            let rows = [
+                rows(
+                    "test=pft lines=1",
+                    &[
+                        ("section", "path_instructions", path),
+                        ("section", "llc_misses", misses),
+                        ("laps", "path_max", path),
+                    ],
+                ),
+                rows("test=settle before=1", &[("section", "path_instructions", path)]),
+            ];
+            Results::of(rows.concat()).unwrap()
         };
         let changes = compare(&of(1e6, 1.0), &of(2e6, 900.0));
         let found: Vec<_> = changes.iter().map(|change| (change.kind, change.quantity.as_str())).collect();

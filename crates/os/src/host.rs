@@ -24,6 +24,7 @@ use files::Files;
 
 pub use cgroup::Cgroup;
 pub use huge::{HugetlbPool, Khugepaged, Mthp, Thp};
+pub(crate) use parse::kib;
 pub use parse::{Pressure, Release, Swap, chosen};
 pub use probe::Probes;
 pub use system::{Balloon, Cpu, Kernel, Limits, Memory};

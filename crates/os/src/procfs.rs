@@ -153,9 +153,7 @@ pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
 }
 
 fn parse_peak(status: &str) -> Option<u64> {
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = peak.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(kib << 10)
+    crate::host::kib(status, "VmHWM:")
 }
 
 /// Bytes that the kernel may take (MADV_FREE), in this process's mapping at that address, from

@@ -33,30 +33,24 @@ use crate::{calibrate, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
-    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
-    let calibrated = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
-    let calibration = calibrated.map(|(found, _)| found);
+    let calibrated = calibrate(allow);
     // If this fails, orphans go to the next subreaper or init and their usage is lost.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
-    let fault_ns = calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns);
-    let session = Session::open(Watched::Held(held.pid()), allow, &Shape::BARE.sampled(fault_ns));
+    let session = Session::open(Watched::Held(held.pid()), allow, &shape(calibrated));
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
-    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibration), every_fault: false, stacks: None };
+    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibrated), every_fault: false, stacks: None };
     let subject = Subject::Child(child);
     watch(Monitor::new(session, &subject.pids(), setup), subject, calibrated)
 }
 
 /// Watches running processes.
 pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
-    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
-    let calibrated = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
-    let calibration = calibrated.map(|(found, _)| found);
-    let fault_ns = calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns);
+    let calibrated = calibrate(allow);
     let (attached, session, subject, begin_ns) =
-        subject::attach(attach, allow, &Shape::BARE.sampled(fault_ns))?;
-    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibration), every_fault: false, stacks: None };
+        subject::attach(attach, allow, &shape(calibrated), Session::counts_faults)?;
+    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibrated), every_fault: false, stacks: None };
     let mut monitor = Monitor::new(session, &subject.pids(), setup);
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         monitor.add(record);
@@ -65,18 +59,28 @@ pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Fail
     Ok(Observation { command, ..watch(monitor, subject, calibrated)? })
 }
 
+/// The calibration, and what its records took to write.
+type Calibrated = Option<(Calibration, Option<WriteCost>)>;
+
+/// Exact counts need none.
+fn calibrate(allow: Sources) -> Calibrated {
+    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
+    if allow == Sources::COUNTERS { None } else { calibrate::run(end) }
+}
+
+/// Samples as dense as the price of a fault allows.
+fn shape(calibrated: Calibrated) -> Shape {
+    Shape::BARE.sampled(calibrated.map_or(t::FAULT_DEFAULT_NS, |(found, _)| found.truth_p50_ns))
+}
+
 /// What one recorded fault costs the program.
-fn cost_ns(calibration: Option<Calibration>) -> f64 {
-    let found_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+fn cost_ns(calibrated: Calibrated) -> f64 {
+    let found_ns = calibrated.map_or(t::RECORD_COST_DEFAULT_NS, |(found, _)| found.record_cost_ns);
     found_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0)
 }
 
 /// Watches to the end.
-fn watch(
-    mut monitor: Monitor,
-    mut subject: Subject,
-    calibrated: Option<(Calibration, Option<WriteCost>)>,
-) -> Result<Observation, Failure> {
+fn watch(mut monitor: Monitor, mut subject: Subject, calibrated: Calibrated) -> Result<Observation, Failure> {
     while !subject.ended_within(monitor.pause_ns(), monitor.wakers()) {
         monitor.poll();
         subject.read_usage(now_ns());

@@ -167,11 +167,8 @@ pub fn record(
             (Subject::Child(child), session, Vec::new())
         }
         Task::Running(attach) => {
-            let first = attach.pids.first().copied().unwrap_or_default();
-            let (attached, session, subject, begin_ns) = subject::attach(attach, allow, &shape)?;
-            if session.buffers.is_empty() {
-                return Err(Failure::NotWatched(first, session.denied()));
-            }
+            let (attached, session, subject, begin_ns) =
+                subject::attach(attach, allow, &shape, Session::records_faults)?;
             header.command = subject::command(&attached);
             header.settings.attached = true;
             header.begin_ns = begin_ns;

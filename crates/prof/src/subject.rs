@@ -185,11 +185,13 @@ pub(crate) struct Attached {
     pub(crate) tids: Vec<i32>,
 }
 
-/// Opens a session on running processes and begins it. Out: the processes as they were, the session, and the time.
+/// Opens a session on running processes and begins it, if that sees enough. Out: the processes as they were, the
+/// session, the subject and the time.
 pub(crate) fn attach(
     attach: Attach,
     allow: Sources,
     shape: &Shape,
+    is_enough: impl Fn(&Session) -> bool,
 ) -> Result<(Vec<Attached>, Session, Subject, u64), Failure> {
     let mut pids = attach.pids;
     pids.sort_unstable();
@@ -199,7 +201,7 @@ pub(crate) fn attach(
     spawn::end_when_asked();
     let tids: Vec<i32> = attached.iter().flat_map(|attached| attached.tids.iter().copied()).collect();
     let session = Session::open(Watched::Running(&tids), allow, shape);
-    if !session.counts_faults() {
+    if !is_enough(&session) {
         return Err(Failure::NotWatched(first, session.denied()));
     }
     let begin_ns = now_ns();

@@ -224,14 +224,14 @@ fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
 }
 
 /// A single value has no interval.
-fn has_ends(interval: &Interval) -> bool {
+pub(crate) fn has_ends(interval: &Interval) -> bool {
     interval.high < f64::MAX
 }
 
-fn count(faults: f64) -> Count {
+pub(crate) fn count(faults: f64) -> Count {
     Count(faults.round() as u64)
 }
 
-fn bytes(len: f64) -> Bytes {
+pub(crate) fn bytes(len: f64) -> Bytes {
     Bytes(len.round() as u64)
 }

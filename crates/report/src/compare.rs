@@ -4,10 +4,11 @@
 //! nothing.
 
 use faultless_trace::compare::{Compared, Comparison, Difference, Quantity};
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::measurement::{Count, Nanos, Percent, Seconds};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::Interval;
 
+use crate::advice::{self, has_ends};
 use crate::palette::Palette;
 use crate::svg::{self, Bar};
 use crate::table::{Align, WIDTH, clip, columns, wrap};
@@ -47,7 +48,7 @@ pub fn svg(comparison: &Comparison) -> String {
         .enumerate()
         .map(|(index, command)| {
             let wall = finite(command.wall_ns.median).times(1e-6);
-            let faults = Count(command.faults.median.value.round() as u64);
+            let faults = advice::count(command.faults.median.value);
             Bar {
                 label: format!("{}  {}", letter(index), text::plain(&command.command)),
                 value: wall.value,
@@ -125,7 +126,7 @@ type Show = fn(f64) -> String;
 
 fn row(what: &str, index: usize, quantity: Quantity, show: Show) -> Vec<String> {
     let Interval { value, low, high } = quantity.median;
-    let range = match high < f64::MAX && show(low) != show(high) {
+    let range = match has_ends(&quantity.median) && show(low) != show(high) {
         true => format!("{} to {}", show(low), show(high)),
         false => String::new(),
     };
@@ -170,10 +171,9 @@ fn letter(index: usize) -> String {
 
 /// Without the open end of a single run.
 fn finite(interval: Interval) -> Interval {
-    if interval.high < f64::MAX {
-        interval
-    } else {
-        Interval { low: interval.value, high: interval.value, ..interval }
+    match has_ends(&interval) {
+        true => interval,
+        false => Interval { low: interval.value, high: interval.value, ..interval },
     }
 }
 
@@ -186,9 +186,9 @@ fn seconds(seconds: f64) -> String {
 }
 
 fn count(faults: f64) -> String {
-    Count(faults.round() as u64).to_string()
+    advice::count(faults).to_string()
 }
 
 fn bytes(len: f64) -> String {
-    Bytes(len.round() as u64).to_string()
+    advice::bytes(len).to_string()
 }

@@ -270,7 +270,7 @@ fn score(series: Series, base: Option<&Vec<Run>>) -> Score {
     }
 }
 
-fn column(runs: &[Run], of: impl Fn(&Run) -> u64) -> Vec<f64> {
+pub(crate) fn column(runs: &[Run], of: impl Fn(&Run) -> u64) -> Vec<f64> {
     runs.iter().map(|run| of(run) as f64).collect()
 }
 

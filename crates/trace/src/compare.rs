@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::advice::{FaultTime, Run, Series};
+use crate::advice::{FaultTime, Run, Series, column};
 use crate::measurement::{Interval, median, median_interval, paired_interval};
 use crate::observation::{Exit, Host};
 use crate::tuning;
@@ -86,11 +86,10 @@ impl Quantity {
     }
 
     fn of(runs: &[Run], base: Option<&[Run]>, error: f64, of: fn(&Run) -> u64) -> Self {
-        let column = |runs: &[Run]| -> Vec<f64> { runs.iter().map(|run| of(run) as f64).collect() };
-        let own = column(runs);
+        let own = column(runs, of);
         Self {
             median: median_interval(&own).unwrap_or_default(),
-            ratio: base.and_then(|base| paired_interval(&own, &column(base), error)),
+            ratio: base.and_then(|base| paired_interval(&own, &column(base, of), error)),
         }
     }
 }

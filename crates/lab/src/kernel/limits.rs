@@ -61,6 +61,11 @@ pub struct Limit {
 /// Which tests a limit rests on.
 type Tests = fn(&str) -> bool;
 
+const SHORT_LISTS: Tests = |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=short");
+const DEFAULT_LISTS: Tests = |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=default");
+const THREADS: Tests = |test| test.starts_with("pft mib=64 rep=");
+const KINDS: Tests = |test| test.starts_with("kinds ");
+
 /// The ratio of an arm's figure to the unpatched kernel's, and where it is asked for.
 struct Ratio {
     id: &'static str,
@@ -109,7 +114,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions at 1 to 64 lines, on / base",
         arm: "on",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=short"),
+        tests: SHORT_LISTS,
         range: [0.0, 1.1],
     },
     Ratio {
@@ -117,7 +122,7 @@ const RATIOS: [Ratio; 13] = [
         what: "the same with the kernel's own per-CPU lists, at 1 and 64 lines",
         arm: "on",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=default"),
+        tests: DEFAULT_LISTS,
         range: [0.0, 1.1],
     },
     Ratio {
@@ -125,7 +130,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions of 1 to 8 threads, on / base",
         arm: "on",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 rep="),
+        tests: THREADS,
         range: [0.0, 1.1],
     },
     Ratio {
@@ -133,7 +138,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions of every other kind of fault, on / base",
         arm: "on",
         quantity: PATH,
-        tests: |test| test.starts_with("kinds "),
+        tests: KINDS,
         range: [0.0, 1.1],
     },
     Ratio {
@@ -141,7 +146,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions at 1 to 64 lines, off / base",
         arm: "off",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=short"),
+        tests: SHORT_LISTS,
         range: [0.0, 1.01],
     },
     Ratio {
@@ -149,7 +154,7 @@ const RATIOS: [Ratio; 13] = [
         what: "the same with the kernel's own per-CPU lists, at 1 and 64 lines",
         arm: "off",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 lines=") && test.ends_with("pcp=default"),
+        tests: DEFAULT_LISTS,
         range: [0.0, 1.01],
     },
     Ratio {
@@ -157,7 +162,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions of 1 to 8 threads, off / base",
         arm: "off",
         quantity: PATH,
-        tests: |test| test.starts_with("pft mib=64 rep="),
+        tests: THREADS,
         range: [0.0, 1.01],
     },
     Ratio {
@@ -165,7 +170,7 @@ const RATIOS: [Ratio; 13] = [
         what: "path instructions of every other kind of fault, off / base",
         arm: "off",
         quantity: PATH,
-        tests: |test| test.starts_with("kinds "),
+        tests: KINDS,
         range: [0.0, 1.01],
     },
     Ratio {
@@ -196,8 +201,7 @@ impl Ratio {
                 let of = |arm| Found::of_test(results, arm, plan.name, test);
                 let (Some(base), Some(patched)) = (of("base"), of(self.arm)) else { continue };
                 let figure = patched.per_page(self.quantity) / base.per_page(self.quantity);
-                // How far out of the range, or how near its end.
-                let out = (figure - self.range[1]).max(self.range[0] - figure);
+                let out = out(figure, self.range);
                 if !figure.is_finite() || worst.as_ref().is_some_and(|(least, _)| out <= *least) {
                     continue;
                 }
@@ -250,8 +254,13 @@ fn stock(results: &Results, arm: &str, plan: &str, number: usize) -> Option<f64>
         .and_then(|before| before.value(super::session::GUEST, super::session::SCRUBBED))
 }
 
+/// How far a figure is out of the range, or how near its end, as a negative number.
+fn out(figure: f64, [least, most]: [f64; 2]) -> f64 {
+    (figure - most).max(least - figure)
+}
+
 fn judged(id: &'static str, what: &'static str, range: [f64; 2], figure: f64, test: &str) -> Limit {
-    let beyond = (figure - range[1]).max(range[0] - figure).max(0.0);
+    let beyond = out(figure, range).max(0.0);
     let verdict = if beyond == 0.0 { Verdict::Holds } else { Verdict::Fails };
     let (figure, beyond, rests_on) = (Some(figure), Some(beyond), test.to_owned());
     Limit { figure, beyond, verdict, rests_on, ..missing(id, what, range) }
@@ -314,7 +323,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{EXPERIMENT, GUEST, HIT, LAPS, MISS, PAGES, SECTION};
+    use super::super::session::{self, GUEST, HIT, LAPS, MISS, PAGES, SECTION};
     use super::*;
     use crate::record::Row;
 
@@ -327,15 +336,7 @@ mod tests {
             (GUEST, MISS, 1.0),
             (LAPS, "clear_bytes_max", misses),
         ];
-        let row = |(phase, quantity, value): (&str, &str, f64)| Row {
-            experiment: EXPERIMENT.into(),
-            cell: cell.into(),
-            round: 1,
-            phase: phase.into(),
-            quantity: quantity.into(),
-            value,
-        };
-        figures.map(row).into()
+        session::rows(cell, &figures)
     }
 
     fn limit(rows: &[Vec<Row>], id: &str) -> Limit {

@@ -126,6 +126,20 @@ fn measured(arm: &Arm, plan: &Plan, seen: &Seen, section: &Section) -> Result<Me
     Ok(Measured { cell, sample, functions: section.functions.clone() })
 }
 
+/// Rows of one cell for tests: its words; and phase, quantity, value.
+#[cfg(test)]
+pub(crate) fn rows(cell: &str, figures: &[(&str, &str, f64)]) -> Vec<crate::record::Row> {
+    let row = |&(phase, quantity, value): &(&str, &str, f64)| crate::record::Row {
+        experiment: EXPERIMENT.into(),
+        cell: cell.into(),
+        round: 1,
+        phase: phase.into(),
+        quantity: quantity.into(),
+        value,
+    };
+    figures.iter().map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan::{ARMS, PLANS};

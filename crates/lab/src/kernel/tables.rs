@@ -381,22 +381,9 @@ fn latency(results: &Results) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{GUEST, PAGES, SECTION};
+    use super::super::session::{GUEST, PAGES, SECTION, rows};
     use super::*;
     use crate::record::Row;
-
-    /// Rows of one cell: its words, and phase, quantity, value.
-    fn rows(cell: &str, figures: &[(&str, &str, f64)]) -> Vec<Row> {
-        let row = |&(phase, quantity, value): &(&str, &str, f64)| Row {
-            experiment: EXPERIMENT.into(),
-            cell: cell.into(),
-            round: 1,
-            phase: phase.into(),
-            quantity: quantity.into(),
-            value,
-        };
-        figures.iter().map(row).collect()
-    }
 
     const PAGE: f64 = 4096.0;
 

@@ -155,6 +155,21 @@ pub struct Scrub {
     pub poll_ns: Option<f64>,
 }
 
+impl Scrub {
+    /// One scrubber a node, which clears blocks of 64 pages and more on idle processors only.
+    pub(super) fn in_idle_time(page_ns: f64) -> Self {
+        Self {
+            per_node: 1,
+            start_order: 6,
+            stop_order: 6,
+            page_ns,
+            idle_share: 1.0,
+            busy_share: 0.0,
+            poll_ns: None,
+        }
+    }
+}
+
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {

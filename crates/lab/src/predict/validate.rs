@@ -269,15 +269,7 @@ fn fluid(page_ns: f64) -> Result<Check, Refusal> {
     model.threads = vec![Work::passes(64, 512)];
     (model.clear_ns, model.path_ns, model.processors) = (0.0, 750.0, 2);
     model.zone = Zone { high: 0, pages: 1 << 12, is_apart: true, ..model.zone };
-    model.scrub = Some(Scrub {
-        per_node: 1,
-        start_order: 6,
-        stop_order: 6,
-        page_ns,
-        idle_share: 1.0,
-        busy_share: 0.0,
-        poll_ns: None,
-    });
+    model.scrub = Some(Scrub::in_idle_time(page_ns));
     let ratio = model.run()?.hit_ratio();
     let predicted = Interval { value: ratio, low: ratio - ENDS, high: (ratio + ENDS).min(1.0) };
     let reference = (FAULT_NS / page_ns).min(1.0);

@@ -85,7 +85,7 @@ pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// `MemTotal: 123 kB` in bytes.
-pub(super) fn kib(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn kib(text: &str, name: &str) -> Option<u64> {
     let number = field(text, name)?.split_whitespace().next()?;
     number.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -1,9 +1,10 @@
 //! The answer of `stat -r N`: the median of each figure over the runs, and the smallest and largest one.
 
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::measurement::{Count, Nanos, Percent, Seconds};
 use faultless_trace::repeat::{Repeated, Spread};
 
 use super::page;
+use crate::advice;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, clip, columns};
 use crate::text;
@@ -36,7 +37,7 @@ pub fn repeated(found: &Repeated, colour: bool) -> String {
     add("faults", found.faults, number);
     add("wall", found.wall_ns, |ns| Nanos(ns).to_string());
     add("CPU", found.cpu_ns, |ns| Nanos(ns).to_string());
-    add("peak RSS", found.peak_rss_bytes, |len| Bytes(len.round() as u64).to_string());
+    add("peak RSS", found.peak_rss_bytes, |len| advice::bytes(len).to_string());
     let mut kinds = vec![["faults", "smallest", "largest", "time", "kind"].map(str::to_owned).to_vec()];
     for kind in found.kinds.iter().take(KINDS_SHOWN) {
         let Spread { median, min, max } = kind.faults;
@@ -63,5 +64,5 @@ pub fn repeated_json(found: &Repeated) -> String {
 }
 
 fn number(value: f64) -> String {
-    Count(value.round() as u64).to_string()
+    advice::count(value).to_string()
 }

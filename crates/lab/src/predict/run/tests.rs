@@ -13,23 +13,11 @@ fn a_zeroed_page_is_not_cleared() {
     assert_eq!((hit.busy_ns, hit.wall_ns), (hit.wall_ns, hit.busy_ns));
 }
 
-fn scrub(page_ns: f64) -> Scrub {
-    Scrub {
-        per_node: 1,
-        start_order: 6,
-        stop_order: 6,
-        page_ns,
-        idle_share: 1.0,
-        busy_share: 0.0,
-        poll_ns: None,
-    }
-}
-
 #[test]
 fn a_run_repeats_itself_and_another_seed_differs() {
     let mut model = model(4, 500);
     (model.service, model.processors) = (Service::Exponential, 6);
-    model.scrub = Some(scrub(200.0));
+    model.scrub = Some(Scrub::in_idle_time(200.0));
     let first = model.run().unwrap();
     assert_eq!(first, model.run().unwrap());
     model.seed = 2;
@@ -71,13 +59,13 @@ fn without_an_idle_processor_scrubbers_wait() {
     let mut model = model(1, 512);
     model.threads = vec![Work::passes(16, 512)];
     model.zone = Zone { high: 0, pages: 1 << 12, is_apart: true, ..model.zone };
-    model.scrub = Some(scrub(10.0));
+    model.scrub = Some(Scrub::in_idle_time(10.0));
     let busy = model.run().unwrap();
     model.processors = 2;
     let idle = model.run().unwrap();
     assert!(busy.hit_ratio() < 0.1 && idle.hit_ratio() > 0.9, "{} {}", busy.hit_ratio(), idle.hit_ratio());
     model.processors = 1;
-    model.scrub = Some(Scrub { busy_share: 0.5, ..scrub(10.0) });
+    model.scrub = Some(Scrub { busy_share: 0.5, ..Scrub::in_idle_time(10.0) });
     assert!(model.run().unwrap().hit_ratio() > 0.9, "scrubbers may take a part of a busy processor");
 }
 
@@ -86,7 +74,7 @@ fn in_a_pause_the_scrubbers_catch_up() {
     let mut model = model(1, 512);
     model.threads = vec![Work::passes(16, 512)];
     model.zone = Zone { high: 0, pages: 1 << 10, is_apart: true, ..model.zone };
-    model.scrub = Some(scrub(10.0));
+    model.scrub = Some(Scrub::in_idle_time(10.0));
     let without = model.run().unwrap();
     model.pause_ns = 1e5;
     let with = model.run().unwrap();
