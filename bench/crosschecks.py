@@ -85,6 +85,7 @@ def take(name):
 
 
 def measure(args):
+    find_programs(args)
     jobs, skipped = chosen(args)
     with record.Record(args, FIELDS, {f"skipped {name}": why for name, why in skipped.items()}) as table, tempfile.TemporaryDirectory() as work:
         os.chdir(work)
@@ -141,18 +142,11 @@ def summary(paths):
         print("\n" + line)
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "crosschecks", 12)
+def more(parser):
     parser.add_argument("--will-it-scale", metavar="DIR", help="folder of page_fault1_threads and page_fault1_processes")
     parser.add_argument("--lat-pagefault", metavar="PATH", help="lmbench's program")
     parser.add_argument("--jobs", help="only these, separated by commas")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    find_programs(args)
-    measure(args)
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "crosschecks", 12, measure, summary, more)

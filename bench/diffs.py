@@ -71,13 +71,7 @@ def build(args):
     os.chmod(args.built, 0o755)
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "diffs", 20)
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    args.faultless = os.path.realpath(args.faultless)
+def measure(args):
     with record.Record(args, FIELDS) as table, tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as args.built:
         build(args)
         os.chmod(folder, 0o777)
@@ -95,4 +89,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "diffs", 20, measure, summary)

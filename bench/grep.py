@@ -61,7 +61,7 @@ def databases(args):
     os.makedirs(args.work, exist_ok=True)
     os.chdir(args.tree)
     if not os.path.isdir(f"{args.tree}/.faultless"):
-        subprocess.run([args.faultless, "grep", "init", args.tree], check=True, stdout=sys.stderr)
+        subprocess.run([args.faultless, "index", "init", args.tree], check=True, stdout=sys.stderr)
     if shutil.which("qgrep") and not os.path.isdir(os.environ["QGREP_HOME"]):
         os.makedirs(os.environ["QGREP_HOME"] + "/.qgrep")
         with open(os.environ["QGREP_HOME"] + "/.qgrep/tree.cfg", "w") as file:
@@ -91,8 +91,8 @@ def measure(args):
 
 def measure_builds(args):
     """Builds by each program, and updates of ours."""
-    ours, grep = f"{args.tree}/.faultless", f"{args.faultless} grep"
-    builds = {"faultless": (f"{grep} init -j2 .", lambda: shutil.rmtree(ours, ignore_errors=True))}
+    ours, index = f"{args.tree}/.faultless", f"{args.faultless} index"
+    builds = {"faultless": (f"{index} init -j2 .", lambda: shutil.rmtree(ours, ignore_errors=True))}
     if shutil.which("qgrep"):
         builds["qgrep"] = ("qgrep build tree", lambda: os.remove(os.environ["QGREP_HOME"] + "/.qgrep/tree.qgd"))
     if shutil.which("cindex"):
@@ -109,10 +109,10 @@ def measure_builds(args):
                 rows.append(["build", number, arm, *times, status])
             for name, some in (("no-op", []), ("one", files[:1]), ("hundred", files)):
                 with changed(some):
-                    times, status, _ = timed(f"{grep} update -j2")
+                    times, status, _ = timed(f"{index} update -j2")
                     rows.append([name, number, "faultless", *times, status])
                 time.sleep(0.1)
-                timed(f"{grep} update -j2")
+                timed(f"{index} update -j2")
             for row in rows if number >= 0 else ():
                 table.row(*row)
     table.summarize(summary_builds)
@@ -186,23 +186,20 @@ def summary(paths):
     print("\n".join(other))
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "grep", 9)
+def more(parser):
     parser.add_argument("--tree", metavar="DIR", help="folder to search; the limits are for linux-source-6.1")
     parser.add_argument("--work", default="/tmp/faultless-grep-record", metavar="DIR", help="databases of others [%(default)s]")
     parser.add_argument("--builds", action="store_true", help="measure builds and updates; changes files of the tree, and back")
     parser.add_argument("--arms", help="only these, separated by commas")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
+
+
+def start(args):
     if not args.tree:
-        parser.error("name the folder to search with --tree")
-    record.check(args)
-    args.tree, args.out = os.path.realpath(args.tree), os.path.realpath(args.out)
+        record.fail("name the folder to search with --tree")
+    args.tree = os.path.realpath(args.tree)
     databases(args)
     (measure_builds if args.builds else measure)(args)
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "grep", 9, start, summary, more)

@@ -6,7 +6,7 @@
 The output is compared sorted, with path, number and text of every line. Expressions that match nearly everything are
 compared by count per file. The exit status is 1 if an output differs.
 """
-import hashlib, os, random, re, subprocess, sys
+import hashlib, os, random, re, shutil, subprocess, sys
 
 from harness import record
 
@@ -69,6 +69,10 @@ def lines(command, tree, env=None, stdin=None):
 
 
 def measure(args):
+    if not args.tree:
+        record.fail("name the folder to search with --tree")
+    if not shutil.which(args.rg):
+        record.fail(f"--rg: no program {args.rg}; install ripgrep")
     rng = random.Random(args.seed)
     listed = subprocess.run([args.rg, "--files", "-0"], cwd=args.tree, capture_output=True, check=True).stdout
     files = sorted(os.fsdecode(name) for name in listed.split(b"\0") if name)
@@ -104,20 +108,12 @@ def summary(paths):
         print(f"{other.removesuffix('_same'):5} same lines in {told.count('True')} of {len(told)} queries")
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "same", 1)
+def more(parser):
     parser.add_argument("--tree", metavar="DIR", help="a tree with a database")
     parser.add_argument("--rg", default="rg", metavar="PATH", help="ripgrep [%(default)s]")
     parser.add_argument("--queries", type=int, default=225, metavar="N", help="[%(default)s]")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="[%(default)s]")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    if not args.tree:
-        parser.error("name the folder to search with --tree")
-    sys.exit(measure(args))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(record.script(__doc__, "same", 1, measure, summary, more))

@@ -85,8 +85,7 @@ def row_of(name, printed, seconds, kinds):
 
 
 def measure(args):
-    faultless = os.path.realpath(args.faultless)
-    programs = {name: words.format(faultless=faultless, python=args.python).split() for name, words in PROGRAMS.items()}
+    programs = {name: words.format(faultless=args.faultless, python=args.python).split() for name, words in PROGRAMS.items()}
     if subprocess.run([args.python, "-c", "import pandas"], stderr=subprocess.DEVNULL).returncode:
         del programs["pandas"]
         print(f"left out: pandas: {args.python} cannot import it", file=sys.stderr)
@@ -96,7 +95,7 @@ def measure(args):
         for number, order in rounds(args.rounds, programs, name=args.name):
             for name in order:
                 for verb in VERBS:
-                    row = row_of(name, *run(faultless, verb, programs[name], folder))
+                    row = row_of(name, *run(args.faultless, verb, programs[name], folder))
                     table.row(number, name, verb, *(row.get(field, "") for field in FIELDS[3:]))
     table.summarize(summary)
 
@@ -130,15 +129,9 @@ def summary(paths):
                   f"{holds:3}/{len(runs)}  {kind}")
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "ordinary", 10)
+def more(parser):
     parser.add_argument("--python", default=sys.executable, metavar="PATH", help="a Python that has pandas")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    measure(args)
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "ordinary", 10, measure, summary, more)

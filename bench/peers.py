@@ -106,9 +106,7 @@ def measure(args):
     table.summarize(report)
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "peers", 15)
+def more(parser):
     parser.add_argument("--minutes", type=float, default=60, help="begin no round that would not end in time [%(default)s]")
     parser.add_argument("--cold", action="store_true", help="take memory that the host has taken back, not warm memory")
     parser.add_argument("--programs", metavar="DIR", help="run real programs on the inputs that inputs.py wrote to DIR")
@@ -116,12 +114,7 @@ def main():
     parser.add_argument("--jobs", help="only these, separated by commas")
     parser.add_argument("--arms", help="only these, separated by commas")
     parser.add_argument("peers", nargs="*", metavar="NAME=LIBRARY")
-    args = parser.parse_args()
-    if args.summary:
-        return report(args.summary)
-    args.faultless = os.path.realpath(args.faultless)
-    measure(args)
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "peers", 15, measure, report, more)

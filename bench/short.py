@@ -60,7 +60,6 @@ def every_fault(faultless, command, folder):
 
 
 def measure(args):
-    faultless = os.path.realpath(args.faultless)
     programs = {name: command.format(repository=record.ROOT) for name, command in PROGRAMS.items() if shutil.which(command.split()[0])}
     for name in sorted(PROGRAMS.keys() - programs.keys()):
         print(f"left out: {name}: not installed", file=sys.stderr)
@@ -69,7 +68,7 @@ def measure(args):
         prepare(folder)
         for number, order in rounds(args.rounds, cells, warmup=1, name=args.name):
             for name, verb in order:
-                row = verb(faultless, programs[name], folder)
+                row = verb(args.faultless, programs[name], folder)
                 if number >= 0:
                     table.row(name, number, verb.__name__, *row)
     table.summarize(summary)
@@ -93,14 +92,5 @@ def summary(paths):
               f"{holds}/{len(kept)}  {1e3 * every:9.2f}")
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "short", 10)
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    measure(args)
-
-
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "short", 10, measure, summary)

@@ -88,16 +88,13 @@ def build(args):
     os.chmod(args.built, 0o755)
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "sites", 20)
+def more(parser):
     parser.add_argument("--ms", type=int, default=1000, help="length of a run [%(default)s]")
     parser.add_argument("--threads", default="1,2,4,8", help="numbers of threads [%(default)s]")
     parser.add_argument("--users", default="root,nobody", help="[%(default)s]")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    args.faultless = os.path.realpath(args.faultless)
+
+
+def measure(args):
     cells = [(program, int(threads), None if user == "root" else user, arm) for program in ("sites-fp", "sites-nofp")
              for threads in args.threads.split(",") for user in args.users.split(",") for arm in ("plain", "all", "default")]
     with record.Record(args, FIELDS) as table, tempfile.TemporaryDirectory() as args.built:
@@ -112,4 +109,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "sites", 20, measure, summary, more)

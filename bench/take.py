@@ -131,11 +131,6 @@ def take_advise(to):
     to.script("verdicts.py", "advise")
 
 
-def take_truth(to):
-    """the median fault time of `stat` beside the workload's own"""
-    to.script("truth.py", "truth")
-
-
 def take_ordinary(to):
     """* `stat` and `record` beside programs that time their own touches"""
     to.script("ordinary.py", "ordinary", "--python", f"{to.work}/python")

@@ -48,7 +48,6 @@ def measure(args):
     for name in names:
         if name not in PROGRAMS:
             record.fail(f"--programs: there is no {name}; there are {', '.join(PROGRAMS)}")
-    args.faultless, args.out = os.path.realpath(args.faultless), os.path.realpath(args.out) if args.out else None
     with record.Record(args, FIELDS) as table:
         for name in names:
             best = advice_of(args, name)
@@ -85,15 +84,9 @@ def summary(paths):
             print(f"{name:16} {why}")
 
 
-def main():
-    parser = record.parser(__doc__)
-    record.options(parser, "verdicts", 8)
+def more(parser):
     parser.add_argument("--programs", metavar="NAMES", help="only these, separated by commas")
-    args = parser.parse_args()
-    if args.summary:
-        return summary(args.summary)
-    measure(args)
 
 
 if __name__ == "__main__":
-    main()
+    record.script(__doc__, "verdicts", 8, measure, summary, more)

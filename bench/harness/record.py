@@ -3,7 +3,7 @@
 A record needs a clean commit: other people must be able to build what was measured. `--trial` measures without one, and
 writes no folder below record/. A record is never overwritten.
 """
-import argparse, contextlib, csv, gzip, io, os, platform, shlex, subprocess, sys, textwrap, time
+import argparse, contextlib, csv, gzip, io, os, platform, shlex, shutil, subprocess, sys, textwrap, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 RECORDS = os.path.join(ROOT, "record")
@@ -29,6 +29,21 @@ def options(parser, name, rounds, programs=True):
     parser.add_argument("--summary", nargs="+", metavar="CSV", help="print the summary of records and exit")
     if programs:
         parser.add_argument("--faultless", default="faultless", metavar="PATH", help="the program [%(default)s]")
+
+
+def script(text, name, rounds, measure, summary, more=lambda parser: None):
+    """The whole of a script: its options, of which `more` adds its own, then a record or the summary of records."""
+    found = parser(text)
+    options(found, name, rounds)
+    more(found)
+    args = found.parse_args()
+    if args.summary:
+        return summary(args.summary)
+    check(args)
+    if not shutil.which(args.faultless):
+        fail(f"--faultless: no program {args.faultless}; name the one to measure")
+    args.faultless, args.out = os.path.realpath(shutil.which(args.faultless)), os.path.realpath(args.out)
+    return measure(args)
 
 
 def git(*words):

@@ -137,6 +137,14 @@ class Scripts(unittest.TestCase):
             self.assertLessEqual(len(lines), 50, name)
             self.assertLessEqual(max(map(len, lines)), 100, name)
 
+    def test_a_missing_program_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("peers", "verdicts", "ordinary", "short", "sites", "diffs", "crosschecks", "grep", "grep_same"):
+                words = ["--trial", "--out", folder, "--faultless", f"{folder}/none"]
+                done = subprocess.run([sys.executable, f"{BENCH}/{name}.py", *words], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+                self.assertIn("no program", done.stderr)
+
     def test_summaries_read_the_kept_records(self):
         kept = {"paired.py": "cost/2026-11-25-xeon-2cpu/sort.csv.gz", "ordinary.py": "ordinary/2026-11-25-xeon-2cpu/ordinary.csv.gz",
                 "short.py": "short/2026-11-25-xeon-2cpu/short.csv.gz"}
