@@ -16,15 +16,15 @@ class Job(NamedTuple):
 
 
 def workloads(faultless, cold):
-    """The standing workloads. `mixed-large` allocates larger blocks than the default."""
+    """The standing workloads. `mixed-large` allocates larger blocks than the default. Three are longer: 50 ms are too short."""
     words = f"{{run}} {faultless} workload --json --quiet"
     found = {
         "chunk-pipeline-1": Job(f"{words} chunk-pipeline --workers 1", 256, 32),
         "chunk-pipeline-2": Job(f"{words} chunk-pipeline --workers 2", 256, 32),
         "temporaries": Job(f"{words} temporaries", 1000, 384),
-        "mixed-large": Job(f"{words} mixed --ops 100000 --max-size 262144", 256, 64),
-        "calloc-sparse": Job(f"{words} calloc-sparse", 128, 40),
-        "calloc-full": Job(f"{words} calloc-full", 128, 40),
+        "mixed-large": Job(f"{words} mixed --ops 400000 --max-size 262144", 256, 64),
+        "calloc-sparse": Job(f"{words} calloc-sparse --blocks 2000", 128, 40),
+        "calloc-full": Job(f"{words} calloc-full --blocks 2000", 128, 40),
         "bursts": Job(f"{words} bursts", 1024, 520),
         "growth": Job(f"{words} growth", 2600, 1040),
         "thread-churn": Job(f"{words} thread-churn", 256, 16),
