@@ -16,6 +16,7 @@ pub mod error;
 pub mod file;
 pub mod fork;
 mod futex;
+#[cfg(feature = "profiler")]
 pub mod host;
 #[cfg(feature = "inherited")]
 pub mod inherited;
@@ -24,17 +25,20 @@ pub mod lock;
 pub mod map;
 pub mod mapping;
 pub mod page;
+#[cfg(feature = "profiler")]
 pub mod perf;
 pub mod pressure;
 pub mod process_memory;
 pub mod processor;
 pub mod procfs;
+#[cfg(feature = "profiler")]
 pub mod ring;
 pub mod schedule;
 pub mod spawn;
 pub mod text;
 pub mod thread;
 pub mod touch;
+#[cfg(feature = "profiler")]
 pub mod tracepoint;
 pub mod zero;
 

@@ -137,10 +137,10 @@ pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Resul
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
 
-/// Whether a page may be written: has the kernel write mincore(2)'s answer there. EFAULT means no.
+/// Whether a page may be written. The kernel writes mincore(2)'s answer there; EFAULT means no.
 ///
 /// # Safety
-/// The page must be the caller's, who no longer needs its first byte.
+/// The caller owns the page and no longer needs its first byte.
 pub unsafe fn is_writable(start: usize) -> bool {
     let (page, answer) = (crate::page::size(), start as *mut libc::c_uchar);
     // SAFETY: mincore reads no memory at the address; its answer has one byte, which the caller gives up.

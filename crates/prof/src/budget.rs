@@ -11,7 +11,6 @@
 //!
 //! It does not read a clock, or touch an event.
 
-use crate::random::Random;
 use crate::tuning as t;
 
 /// What recording single faults may cost.
@@ -64,7 +63,7 @@ pub(crate) struct Budget {
     recorded: u64,
     cpu_ns: u64,
     resume_ns: u64,
-    random: Random,
+    random: fastrand::Rng,
 }
 
 impl Budget {
@@ -81,7 +80,7 @@ impl Budget {
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
-            random: Random::new(seed),
+            random: fastrand::Rng::with_seed(seed),
         }
     }
 
@@ -141,7 +140,7 @@ impl Budget {
             self.credit_ns = self.credit_ns.max(0.0);
         }
         let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { self.limits.pause_ns };
-        self.resume_ns = now_ns + pause_ns / 2 + self.random.draw() % pause_ns;
+        self.resume_ns = now_ns + pause_ns / 2 + self.random.u64(..pause_ns);
     }
 
     fn is_early(&self) -> bool {

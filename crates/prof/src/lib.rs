@@ -25,7 +25,6 @@ mod pairing;
 pub mod perfdata;
 mod poll_interval;
 pub mod price;
-mod random;
 mod record;
 mod request;
 mod sampler;

@@ -227,13 +227,13 @@ impl Live {
         spawn::allow_many_descriptors();
         self.notes.clear();
         self.stacks = self.noted(STACKS, Stacks::open(scope, &self.cpus));
-        self.pairs = match Pairs::is_affordable(scope, &self.cpus) {
-            true => self.noted(PAIRS, Pairs::open(scope, &self.cpus)),
-            false => {
-                let note = "too many threads for two events each on every processor; the price is the calibrated one";
-                self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
-                None
-            }
+        self.pairs = if Pairs::is_affordable(scope, &self.cpus) {
+            self.noted(PAIRS, Pairs::open(scope, &self.cpus))
+        } else {
+            let note =
+                "too many threads for two events each on every processor; the price is the calibrated one";
+            self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
+            None
         };
         let calibration = calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end(1))).unzip().0;
         self.prices = Prices::new(calibration.as_ref());

@@ -359,11 +359,10 @@ fn is_fault(line: &Line) -> bool {
 
 /// Why lock waits can't be traced, and what would change that.
 fn no_locks(is_root: bool) -> &'static str {
-    match is_root {
-        true => {
-            "no tracepoints mmap_lock:*; `mount -t tracefs tracefs /sys/kernel/tracing`, where the kernel has them (5.11, CONFIG_TRACING)"
-        }
-        false => "the tracepoints mmap_lock:* are for root",
+    if is_root {
+        "no tracepoints mmap_lock:*; `mount -t tracefs tracefs /sys/kernel/tracing`, where the kernel has them (5.11, CONFIG_TRACING)"
+    } else {
+        "the tracepoints mmap_lock:* are for root"
     }
 }
 

@@ -2,14 +2,13 @@
 //!
 //! In: samples, one by one. Out: which are kept, and how many each stands for.
 
-use crate::random::Random;
 use crate::tuning as t;
 
 /// Decides which samples are kept in memory: all at first, then half of them, then a quarter. Those kept
 /// stand for the rest.
 #[derive(Debug)]
 pub(crate) struct Thinning {
-    random: Random,
+    random: fastrand::Rng,
     kept: u64,
     every: u64,
 }
@@ -19,7 +18,7 @@ impl Thinning {
     pub(crate) fn keep(&mut self) -> Option<u64> {
         let every = self.every;
         // At random: a fixed stride could run in step with a loop.
-        if !self.random.draw().is_multiple_of(every) {
+        if self.random.u64(..every) != 0 {
             return None;
         }
         self.kept += 1;
@@ -32,7 +31,7 @@ impl Thinning {
 
 impl Default for Thinning {
     fn default() -> Self {
-        Self { random: Random::new(1), kept: 0, every: 1 }
+        Self { random: fastrand::Rng::with_seed(1), kept: 0, every: 1 }
     }
 }
 

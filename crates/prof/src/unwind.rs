@@ -262,10 +262,12 @@ impl Unwinder {
     fn identify(&mut self, pid: u32, region: &Region<Code>) -> Code {
         let name = &*region.name;
         let is_vdso = name == "[vdso]";
-        let object = match is_vdso {
-            true => self.objects.vdso(pid, &region.range),
-            false if may_be_file(name) => self.objects.file(pid, name, &region.range),
-            false => None,
+        let object = if is_vdso {
+            self.objects.vdso(pid, &region.range)
+        } else if may_be_file(name) {
+            self.objects.file(pid, name, &region.range)
+        } else {
+            None
         };
         if object.is_none() && (!may_be_file(name) || name.starts_with("/memfd:")) && !is_vdso {
             let module = self.table.module(&format!("[jit {pid}]"), None);

@@ -56,9 +56,8 @@ fn fastest() -> usize {
 
 /// The index of the least time. Times of engines that evict count as [`EVICTS_PERCENT`] of their value.
 fn choose(timed: impl Iterator<Item = (u64, bool)>) -> usize {
-    let weighed = |(ticks, evicts): (u64, bool)| match evicts {
-        true => ticks.saturating_mul(EVICTS_PERCENT) / 100,
-        false => ticks,
+    let weighed = |(ticks, evicts): (u64, bool)| {
+        if evicts { ticks.saturating_mul(EVICTS_PERCENT) / 100 } else { ticks }
     };
     let weighed = timed.enumerate().map(|(index, timed)| (weighed(timed), index));
     weighed.min().map_or(0, |(_, index)| index)

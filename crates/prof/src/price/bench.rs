@@ -100,18 +100,12 @@ pub(super) fn timed_writes(
 
 pub(super) fn expect_faults(before: u64, count: usize) -> Result<(), String> {
     let found = faults() - before;
-    match found >= count as u64 {
-        true => Ok(()),
-        false => Err(format!("expected {count} faults, counted {found}")),
-    }
+    if found >= count as u64 { Ok(()) } else { Err(format!("expected {count} faults, counted {found}")) }
 }
 
 pub(super) fn expect_no_faults(before: u64) -> Result<(), String> {
     let found = faults().saturating_sub(before);
-    match found <= STRAY_FAULTS {
-        true => Ok(()),
-        false => Err(format!("expected no faults, counted {found}")),
-    }
+    if found <= STRAY_FAULTS { Ok(()) } else { Err(format!("expected no faults, counted {found}")) }
 }
 
 /// CPU time of `call` per page, in ns.
