@@ -88,9 +88,10 @@ pub fn one_line(error: &clap::Error, command: &clap::Command, verb: Option<&str>
         None => (command, format!("{name} --help")),
     };
     let takes_command = command.get_positionals().any(clap::Arg::is_last_set);
-    let tip = match error.kind() == Mistake::UnknownArgument && takes_command {
-        true => "; write -- before the command",
-        false => "",
+    let tip = if error.kind() == Mistake::UnknownArgument && takes_command {
+        "; write -- before the command"
+    } else {
+        ""
     };
     format!("{}{tip}; see `{help}`", said.trim_start_matches("error: "))
 }

@@ -55,9 +55,10 @@ impl Sink {
             return Ok(Self::Behind(target, file));
         }
         let same_owner = |new: Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
-        match probe().is_ok_and(same_owner) && old.nlink() == 1 {
-            true => Ok(Self::Whole(target, Some(old.permissions()))),
-            false => Ok(Self::Over(target, file)),
+        if probe().is_ok_and(same_owner) && old.nlink() == 1 {
+            Ok(Self::Whole(target, Some(old.permissions())))
+        } else {
+            Ok(Self::Over(target, file))
         }
     }
 

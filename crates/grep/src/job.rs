@@ -186,9 +186,10 @@ impl Job<'_> {
             result?
         };
         // The index skips files without a candidate. These count as searched too.
-        let has = || match everything {
-            true => Ok(!folders.is_empty()),
-            false => {
+        let has = || {
+            if everything {
+                Ok(!folders.is_empty())
+            } else {
                 database.paths(EVERY_KIND).map(|paths| paths.iter().any(|path| (search.is_wanted)(path)))
             }
         };

@@ -114,9 +114,10 @@ pub(crate) fn all(args: &Args) -> Outcome {
             costs.swap_remove(ROUNDS / 2)
         })
         .collect();
-    let text = match args.looks.json || args.engine.stat == Some(Form::Json) {
-        true => format!("{}\n", serde_json::to_string(&medians)?),
-        false => table(&medians, &threads),
+    let text = if args.looks.json || args.engine.stat == Some(Form::Json) {
+        format!("{}\n", serde_json::to_string(&medians)?)
+    } else {
+        table(&medians, &threads)
     };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }

@@ -35,9 +35,10 @@ pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
     }
     let mut patterns = flags.patterns.clone();
     for path in &flags.pattern_files {
-        let lines = match path == Path::new("-") {
-            true => grep_cli::patterns_from_stdin(),
-            false => grep_cli::patterns_from_path(path),
+        let lines = if path == Path::new("-") {
+            grep_cli::patterns_from_stdin()
+        } else {
+            grep_cli::patterns_from_path(path)
         };
         // The error names the file.
         patterns
@@ -55,10 +56,7 @@ pub(crate) fn binary(args: &Args) -> (BinaryDetection, BinaryDetection) {
     if args.which.text || args.matching.null_data {
         return (BinaryDetection::none(), BinaryDetection::none());
     }
-    let found = match args.which.asks_binary() {
-        true => BinaryDetection::convert(0),
-        false => BinaryDetection::quit(0),
-    };
+    let found = if args.which.asks_binary() { BinaryDetection::convert(0) } else { BinaryDetection::quit(0) };
     (found, BinaryDetection::convert(0))
 }
 

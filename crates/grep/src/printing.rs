@@ -139,15 +139,20 @@ pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
 fn summary(args: &Args) -> Option<SummaryKind> {
     let flags = &args.looks;
     let inverted = args.matching.invert_match;
-    Some(match () {
-        () if flags.quiet && flags.files_without_match => SummaryKind::QuietWithoutMatch,
-        () if flags.quiet => SummaryKind::QuietWithMatch,
-        () if flags.files_with_matches => SummaryKind::PathWithMatch,
-        () if flags.files_without_match => SummaryKind::PathWithoutMatch,
-        () if flags.count && flags.only_matching && !inverted => SummaryKind::CountMatches,
-        () if flags.count_matches && !inverted => SummaryKind::CountMatches,
-        () if flags.count || flags.count_matches => SummaryKind::Count,
-        () => return None,
+    Some(if flags.quiet && flags.files_without_match {
+        SummaryKind::QuietWithoutMatch
+    } else if flags.quiet {
+        SummaryKind::QuietWithMatch
+    } else if flags.files_with_matches {
+        SummaryKind::PathWithMatch
+    } else if flags.files_without_match {
+        SummaryKind::PathWithoutMatch
+    } else if (flags.count_matches || flags.count && flags.only_matching) && !inverted {
+        SummaryKind::CountMatches
+    } else if flags.count || flags.count_matches {
+        SummaryKind::Count
+    } else {
+        return None;
     })
 }
 

@@ -161,9 +161,10 @@ impl Filter {
     pub(crate) fn new(args: &Args) -> Result<Self, Failure> {
         let flags = &args.which;
         let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
-        let types = match has_types.iter().any(|named| !named.is_empty()) {
-            true => Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?),
-            false => None,
+        let types = if has_types.iter().any(|named| !named.is_empty()) {
+            Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?)
+        } else {
+            None
         };
         let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
         let globs = if has_globs { globs(args)? } else { Override::empty() };

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use faultless_trace::change::{Change, Kind};
+use faultless_trace::change::{Change, Direction};
 use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
@@ -44,7 +44,7 @@ pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
         match (a.cell(cell), b.cell(cell)) {
             (Some(a), Some(b)) => changes.extend(of_cell(cell, a, b)),
             (a, _) => {
-                let kind = if a.is_some() { Kind::Removed } else { Kind::Added };
+                let kind = if a.is_some() { Direction::Removed } else { Direction::Added };
                 changes.push(change(kind, cell, ("", "")));
             }
         }
@@ -86,21 +86,21 @@ fn of_figure(cell: &Cell, name: &(String, String), a: Option<&Vec<f64>>, b: Opti
             // A figure of 0 has no ratio: then the intervals must not overlap.
             let is_beyond = ratio.map_or(a.high < b.low || b.high < a.low, |ratio| away(&ratio) > 0.0);
             if !(is_seen && is_beyond) {
-                Kind::Alike
+                Direction::Alike
             } else if b.value > a.value {
-                Kind::More
+                Direction::More
             } else {
-                Kind::Less
+                Direction::Less
             }
         }
-        [Some(_), None] => Kind::Removed,
-        _ => Kind::Added,
+        [Some(_), None] => Direction::Removed,
+        _ => Direction::Added,
     };
     Change { figures, ratio, ..change(kind, cell, (&name.0, &name.1)) }
 }
 
 /// Without figures.
-fn change(kind: Kind, cell: &Cell, (phase, quantity): (&str, &str)) -> Change {
+fn change(kind: Direction, cell: &Cell, (phase, quantity): (&str, &str)) -> Change {
     Change {
         kind,
         experiment: cell.experiment.clone(),
@@ -134,9 +134,9 @@ fn away(ratio: &Interval) -> f64 {
 
 fn rank(change: &Change) -> f64 {
     match change.kind {
-        Kind::More | Kind::Less => -change.ratio.as_ref().map_or(f64::MAX, away),
-        Kind::Added | Kind::Removed => 1.0,
-        Kind::Alike => 2.0,
+        Direction::More | Direction::Less => -change.ratio.as_ref().map_or(f64::MAX, away),
+        Direction::Added | Direction::Removed => 1.0,
+        Direction::Alike => 2.0,
     }
 }
 
@@ -177,8 +177,13 @@ mod tests {
         let found: Vec<_> = compare(&a, &b).into_iter().map(|change| (change.kind, change.cell)).collect();
         let cell = |threads| format!("threads={threads}");
         let (ends, middle) = ([&found[..2], &found[4..]].concat(), &found[2..4]);
-        assert_eq!(ends, [(Kind::More, cell(2)), (Kind::Less, cell(1)), (Kind::Alike, cell(4))]);
-        assert!(middle.contains(&(Kind::Added, cell(16))) && middle.contains(&(Kind::Removed, cell(8))));
+        assert_eq!(
+            ends,
+            [(Direction::More, cell(2)), (Direction::Less, cell(1)), (Direction::Alike, cell(4))]
+        );
+        assert!(
+            middle.contains(&(Direction::Added, cell(16))) && middle.contains(&(Direction::Removed, cell(8)))
+        );
     }
 
     #[test]
@@ -190,7 +195,7 @@ mod tests {
         ]);
         let changes = compare(&a, &a);
         assert_eq!(changes.len(), 2, "the machine's shares are no results");
-        assert!(changes.iter().all(|change| change.kind == Kind::Alike));
+        assert!(changes.iter().all(|change| change.kind == Direction::Alike));
     }
 
     #[test]
@@ -212,7 +217,7 @@ mod tests {
         };
         let changes = compare(&of(1e6, 1.0), &of(2e6, 900.0));
         let found: Vec<_> = changes.iter().map(|change| (change.kind, change.quantity.as_str())).collect();
-        assert_eq!(found, [(Kind::More, "path_instructions"), (Kind::Alike, "llc_misses")]);
+        assert_eq!(found, [(Direction::More, "path_instructions"), (Direction::Alike, "llc_misses")]);
     }
 
     #[test]
@@ -228,9 +233,9 @@ mod tests {
             ("", "third", "minor_faults", &[512.0; 5]),
         ]);
         let changes = compare(&a, &b);
-        assert_eq!(changes[0].kind, Kind::More);
+        assert_eq!(changes[0].kind, Direction::More);
         assert_eq!((changes[0].phase.as_str(), changes[0].quantity.as_str()), ("third", "minor_faults"));
         assert_eq!((changes[0].ratio, changes.len()), (None, 3));
-        assert!(changes[1..].iter().all(|change| change.kind == Kind::Alike));
+        assert!(changes[1..].iter().all(|change| change.kind == Direction::Alike));
     }
 }

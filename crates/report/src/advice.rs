@@ -174,14 +174,16 @@ fn verdict(advice: &Advice) -> String {
     let Some(winner) = advice.winner else {
         let any =
             |standings: &[Standing]| advice.scores.iter().any(|score| standings.contains(&score.standing));
-        return match () {
-            () if advice.rounds == 0 => "No verdict, for no round was finished",
-            () if advice.scores.len() == 1 => "No cure can be tried here",
-            () if any(&[Standing::TooMuchMemory]) => "Nothing helps within the memory allowed",
-            () if any(&[Standing::NotCertain, Standing::SmallGain, Standing::SameFaults]) => {
-                "Nothing is shown to help"
-            }
-            () => "Nothing helps",
+        return if advice.rounds == 0 {
+            "No verdict, for no round was finished"
+        } else if advice.scores.len() == 1 {
+            "No cure can be tried here"
+        } else if any(&[Standing::TooMuchMemory]) {
+            "Nothing helps within the memory allowed"
+        } else if any(&[Standing::NotCertain, Standing::SmallGain, Standing::SameFaults]) {
+            "Nothing is shown to help"
+        } else {
+            "Nothing helps"
         }
         .into();
     };
@@ -216,10 +218,12 @@ fn ratio(interval: &Interval) -> String {
 /// interval is wide, the ends alone.
 fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
-    match has_ends(interval) && low != high {
-        false => value,
-        true if Figure::seconds(*interval).is_range() => format!("{low}-{high}"),
-        true => format!("{value} ({low}-{high})"),
+    if !has_ends(interval) || low == high {
+        value
+    } else if Figure::seconds(*interval).is_range() {
+        format!("{low}-{high}")
+    } else {
+        format!("{value} ({low}-{high})")
     }
 }
 

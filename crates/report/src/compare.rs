@@ -126,9 +126,10 @@ type Show = fn(f64) -> String;
 
 fn row(what: &str, index: usize, quantity: Quantity, show: Show) -> Vec<String> {
     let Interval { value, low, high } = quantity.median;
-    let range = match has_ends(&quantity.median) && show(low) != show(high) {
-        true => format!("{} to {}", show(low), show(high)),
-        false => String::new(),
+    let range = if has_ends(&quantity.median) && show(low) != show(high) {
+        format!("{} to {}", show(low), show(high))
+    } else {
+        String::new()
     };
     let beside = match (quantity.difference(), quantity.ratio) {
         (Some(Difference::None), Some(ratio)) if ratio.low == ratio.high => "the same".to_owned(),
@@ -171,9 +172,10 @@ fn letter(index: usize) -> String {
 
 /// Without the open end of a single run.
 fn finite(interval: Interval) -> Interval {
-    match has_ends(&interval) {
-        true => interval,
-        false => Interval { low: interval.value, high: interval.value, ..interval },
+    if has_ends(&interval) {
+        interval
+    } else {
+        Interval { low: interval.value, high: interval.value, ..interval }
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod page;
 
-use faultless_trace::diff::{BeforeAfter, Cause, Class, Diff, Pair, Price, PriceSource, Row};
+use faultless_trace::diff::{BeforeAfter, Cause, Class, Diff, DiffRow, Pair, Price, PriceSource};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
@@ -26,7 +26,7 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     for warning in &diff.warnings {
         lines.extend(wrap(" warning: ", warning, WIDTH).into_iter().map(|line| palette.warn(&line)));
     }
-    let rows: Vec<&Row> = diff.rows.iter().filter(|row| only.contains(&row.class)).collect();
+    let rows: Vec<&DiffRow> = diff.rows.iter().filter(|row| only.contains(&row.class)).collect();
     if !rows.is_empty() {
         lines.push(String::new());
         lines.extend(figures(diff, &rows, palette));
@@ -58,10 +58,12 @@ fn answer(diff: &Diff) -> String {
     let (faults, time) = (&diff.faults, &diff.time_ns);
     let count = |value: f64| Count(value.round() as u64);
     let times = format!("{} instead of {}", Nanos(time.after.value), Nanos(time.before.value));
-    let time = match is_timed(diff) {
-        true if is_told(time) => format!("Page faults take {times} ({}), ", change(time, nanos)),
-        true => format!("Page faults take {times}, which chance explains, "),
-        false => "How long page faults take is not known, ".to_owned(),
+    let time = if !is_timed(diff) {
+        "How long page faults take is not known, ".to_owned()
+    } else if is_told(time) {
+        format!("Page faults take {times} ({}), ", change(time, nanos))
+    } else {
+        format!("Page faults take {times}, which chance explains, ")
     };
     format!(
         "{what} {time}{} faults instead of {} ({}).",
@@ -135,7 +137,7 @@ fn reading(diff: &Diff) -> Option<String> {
 }
 
 /// Two lines a row. The last two sum up all rows that are not shown, so the table adds up to the whole.
-fn figures(diff: &Diff, rows: &[&Row], palette: Palette) -> Vec<String> {
+fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette) -> Vec<String> {
     const ALIGN: [Align; 9] = [Align::Right; 9];
     let head = ["time before", "after", "difference", "faults before", "after", "difference"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
@@ -191,8 +193,8 @@ fn explained(explains: &Interval) -> String {
 }
 
 /// The cells for all rows that are not shown. Their differences have no interval.
-fn rest(diff: &Diff, rows: &[&Row]) -> Vec<String> {
-    let left = |whole: &Pair, major: [f64; 2], of: fn(&Row) -> &Pair| {
+fn rest(diff: &Diff, rows: &[&DiffRow]) -> Vec<String> {
+    let left = |whole: &Pair, major: [f64; 2], of: fn(&DiffRow) -> &Pair| {
         let shown = |side: fn(&Pair) -> f64| rows.iter().map(|row| side(of(row))).sum::<f64>();
         let before = whole.before.value - major[0] - shown(|pair| pair.before.value);
         let after = whole.after.value - major[1] - shown(|pair| pair.after.value);

@@ -12,7 +12,7 @@ mod colour;
 mod fold;
 mod picture;
 
-use faultless_trace::diff::{Class, Diff, Row, Run};
+use faultless_trace::diff::{Class, Diff, DiffRow, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
 use crate::table::clip;
@@ -153,7 +153,8 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
 fn beyond_chance(diff: &Diff) -> String {
     const NAMES_MAX: usize = 4;
     let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);
-    let leaf = |row: &Row| clip(&fold::clean(row.name.split(" <- ").next().unwrap_or_default()), NAME_CHARS);
+    let leaf =
+        |row: &DiffRow| clip(&fold::clean(row.name.split(" <- ").next().unwrap_or_default()), NAME_CHARS);
     let names: Vec<String> = changed.map(leaf).collect();
     let shown = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len() {

@@ -59,9 +59,10 @@ fn fitting(width: Option<usize>) -> usize {
 }
 
 fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
-    let command = match findings.command.is_empty() {
-        true => "(no command)".to_owned(),
-        false => text::command(&findings.command),
+    let command = if findings.command.is_empty() {
+        "(no command)".to_owned()
+    } else {
+        text::command(&findings.command)
     };
     let answer = sentence::answer(findings);
     let mut tables: Vec<Vec<String>> =

@@ -59,10 +59,8 @@ pub fn explain(stat: &Stat, colour: bool) -> String {
 }
 
 fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
-    let command = match stat.command.is_empty() {
-        true => "(no command)".to_owned(),
-        false => text::command(&stat.command),
-    };
+    let command =
+        if stat.command.is_empty() { "(no command)".to_owned() } else { text::command(&stat.command) };
     let answer = sentence::answer(stat);
     vec![
         vec![palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)))],

@@ -42,9 +42,10 @@ impl Strings {
 
 fn quoted(word: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_./=:,@%+-".contains(c);
-    match !word.is_empty() && word.chars().all(is_bare) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_bare) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

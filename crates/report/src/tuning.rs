@@ -1,8 +1,8 @@
 //! Every number of this crate that we chose, with its unit, reason and source.
 
-/// Half-width of an interval, as a share of the figure. Up to it a figure is printed with its spread, beyond
-/// it as a range. Chosen: a reader takes the 40 of "40 ± 15" for the answer, and is then wrong by more than a
-/// third.
+/// Half-width of an interval, as a share of the figure. A smaller one is printed behind the figure; with a
+/// larger one the range is printed alone. Our choice: a reader takes the 40 of "40 ± 15" for the answer, and
+/// may then be wrong by more than a third.
 pub(crate) const SPREAD_MAX: f64 = 0.3;
 /// Half-width, as a share of the figure. Below it three digits show no difference.
 pub(crate) const SPREAD_SHOWN: f64 = 0.001;

@@ -4,7 +4,7 @@ use crate::measurement::Interval;
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Direction {
     /// More than before, beyond noise.
     More,
     /// Less than before, beyond noise.
@@ -17,7 +17,7 @@ pub enum Kind {
     Alike,
 }
 
-impl Kind {
+impl Direction {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::More, Self::Less, Self::Added, Self::Removed, Self::Alike];
 
@@ -37,7 +37,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// What became of it.
-    pub kind: Kind,
+    pub kind: Direction,
     /// The experiment.
     pub experiment: String,
     /// The cell's parameters as `NAME=VALUE` words.

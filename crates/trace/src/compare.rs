@@ -77,11 +77,14 @@ impl Quantity {
     /// What the ratio says; `None` without one.
     pub fn difference(&self) -> Option<Difference> {
         let Interval { low, high, .. } = self.ratio?;
-        Some(match () {
-            () if high < 1.0 => Difference::Less,
-            () if low > 1.0 => Difference::More,
-            () if low >= 1.0 - tuning::MAX_LOSS && high <= 1.0 + tuning::MAX_LOSS => Difference::None,
-            () => Difference::NotShown,
+        Some(if high < 1.0 {
+            Difference::Less
+        } else if low > 1.0 {
+            Difference::More
+        } else if low >= 1.0 - tuning::MAX_LOSS && high <= 1.0 + tuning::MAX_LOSS {
+            Difference::None
+        } else {
+            Difference::NotShown
         })
     }
 

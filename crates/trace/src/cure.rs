@@ -14,7 +14,7 @@ use crate::avoid::Point;
 use crate::kind::{FIRST_TOUCHES, Kind};
 use crate::measurement::{Interval, Percent};
 use crate::observation::Host;
-use crate::sites::{BlockLives, Row};
+use crate::sites::{BlockLives, SiteRow};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
     QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
@@ -72,9 +72,9 @@ pub struct Remedy {
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
     /// Its row.
-    pub row: &'a Row,
+    pub row: &'a SiteRow,
     /// All faults.
-    pub all: &'a Row,
+    pub all: &'a SiteRow,
     /// The blocks that it touches, if they were recorded.
     pub lives: Option<&'a BlockLives>,
     /// Blocks were recorded. A fault outside them touched memory that is not malloc's, or a block too small
@@ -304,13 +304,13 @@ impl Pattern<'_> {
     }
 }
 
-fn share(row: &Row, kinds: &[Kind]) -> f64 {
+fn share(row: &SiteRow, kinds: &[Kind]) -> f64 {
     let faults: f64 =
         row.kinds.iter().filter(|(kind, ..)| kinds.contains(kind)).map(|(_, faults, _)| faults).sum();
     if row.faults.value > 0.0 { faults / row.faults.value } else { 0.0 }
 }
 
-fn time_share(row: &Row, kind: Kind) -> f64 {
+fn time_share(row: &SiteRow, kind: Kind) -> f64 {
     let ns: f64 = row.kinds.iter().filter(|(of, ..)| *of == kind).map(|(.., ns)| ns).sum();
     if row.time_ns.value > 0.0 { ns / row.time_ns.value } else { 0.0 }
 }

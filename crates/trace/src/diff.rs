@@ -9,7 +9,7 @@
 //!
 //! All figures come from the profile, and the total from [`crate::profile::Totals`]: rows, major faults and
 //! [`Diff::rest`] add up to it. Exact counts are compared exactly. If they leave only one row that can have
-//! changed, [`Row::explains`] gives its difference. One recording a side shows changes of counts. A small
+//! changed, [`DiffRow::explains`] gives its difference. One recording a side shows changes of counts. A small
 //! change of price needs several recordings a side: prices of unchanged code also vary from run to run.
 //!
 //! Nothing here reads files or prints.
@@ -163,7 +163,7 @@ pub struct Pair {
 
 /// A function, stack, allocating site or mapping before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct DiffRow {
     /// Its name; of a call site and of a stack the functions, leaf first.
     pub name: String,
     /// What became of it.
@@ -233,7 +233,7 @@ pub struct Diff {
     /// Other faults outside all rows, such as kernel-mode faults that were only counted.
     pub rest: BeforeAfter,
     /// What differs most first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DiffRow>,
     /// Why the figures may not be comparable, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -259,12 +259,13 @@ impl Diff {
         let faults = judge.all_faults(&table, &sides.iter().map(|side| side.faults).collect::<Vec<_>>());
         let time_ns = judge.all_time(&sides.iter().map(|side| side.time_ns).collect::<Vec<_>>());
         let parts = table.names.iter().zip(&table.rows).zip(&judged);
-        let mut rows: Vec<Row> = parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();
-        let weight = |row: &Row| {
+        let mut rows: Vec<DiffRow> =
+            parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();
+        let weight = |row: &DiffRow| {
             judge.size(row.explains.unwrap_or(row.faults.difference).value, row.time_ns.difference.value)
         };
         rows.sort_by(|a, b| {
-            let changed = |row: &Row| row.class != Class::Unchanged;
+            let changed = |row: &DiffRow| row.class != Class::Unchanged;
             let order = (changed(b), weight(b), b.share).partial_cmp(&(changed(a), weight(a), a.share));
             order.unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.name.cmp(&b.name))
         });
@@ -273,7 +274,7 @@ impl Diff {
             [&sides, &after_sides].map(|side| side.iter().map(of).sum::<f64>() / side.len() as f64)
         };
         let major = BeforeAfter { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
-        let beyond = |whole: &Pair, of: fn(&Row) -> &Pair| {
+        let beyond = |whole: &Pair, of: fn(&DiffRow) -> &Pair| {
             let rows = rows.iter().map(of);
             rows.fold([whole.before.value, whole.after.value], |[before, after], row| {
                 [before - row.before.value, after - row.after.value]
@@ -331,7 +332,7 @@ fn side(run: &Run, user_only: bool) -> Side {
     }
 }
 
-fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
+fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> DiffRow {
     let Judged { faults, time_ns, explains, .. } = *found;
     let (before, after) = runs.split_at(judge.before);
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
@@ -345,7 +346,7 @@ fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
     let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(found));
     let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
     let share = judge.size(larger(&faults), larger(&time_ns));
-    Row { name: name.to_owned(), class, cause, faults, time_ns, explains, share }
+    DiffRow { name: name.to_owned(), class, cause, faults, time_ns, explains, share }
 }
 
 fn has_grown(found: &Judged) -> bool {

@@ -17,7 +17,7 @@ use crate::measurement::Interval;
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
-use crate::sites::{Group, NO_BLOCK, Row, Sites};
+use crate::sites::{Group, NO_BLOCK, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
@@ -251,7 +251,7 @@ impl Findings {
 }
 
 /// The blocks that a touching site's faults fell into, if one allocating site made most of them.
-fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
+fn row_lives<'a>(row: &SiteRow, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
 }
@@ -280,7 +280,7 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
         let holds = |part: &Option<String>| part.as_ref().is_some_and(|part| part.contains(text.as_str()));
         sites.rows.retain(|row| row.label.contains(text.as_str()) || holds(&row.place) || holds(&row.leaf));
     }
-    let by = |row: &Row| match wanted.sort {
+    let by = |row: &SiteRow| match wanted.sort {
         Sort::Time => row.time_ns.value,
         Sort::Faults => row.faults.value,
         Sort::Bytes => row.resident_bytes,
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn call_sites_make_their_share_of_the_time_that_the_answer_names() {
-        let of = |ns| Row { time_ns: Interval { value: ns, low: ns, high: ns }, ..Row::default() };
+        let of = |ns| SiteRow { time_ns: Interval { value: ns, low: ns, high: ns }, ..SiteRow::default() };
         let sites = Sites { rows: vec![of(50.0), of(25.0), of(5.0)], all: of(80.0), ..Sites::default() };
         assert_eq!(most(&sites, 80.0), Some((2, 0.9375)));
         assert_eq!(most(&sites, 88.0), Some((3, 80.0 / 88.0)), "8 are in no row");

@@ -175,7 +175,7 @@ pub enum Source {
 
 /// Faults of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct KindRow {
     /// Which kind.
     pub kind: Kind,
     /// Faults; exact where `source` is `Counted` or `Remainder`, else the best estimate.
@@ -193,7 +193,7 @@ pub struct Row {
     pub source: Source,
 }
 
-impl Row {
+impl KindRow {
     /// A row with a count and nothing else.
     pub(crate) fn new(kind: Kind, faults: u64, source: Source) -> Self {
         Self { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{ALL, Kind};
 use crate::measurement::percentile;
 use crate::observation::Exit;
-use crate::stat::{Row, Stat};
+use crate::stat::{KindRow, Stat};
 
 /// The answer of `stat -r N`. This is also its JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ impl Repeated {
 }
 
 fn of_kind(runs: &[Stat], kind: Kind) -> Option<KindSpread> {
-    let row = |run: &Stat| -> Option<Row> { run.rows.iter().find(|row| row.kind == kind).cloned() };
+    let row = |run: &Stat| -> Option<KindRow> { run.rows.iter().find(|row| row.kind == kind).cloned() };
     let faults = |run: &Stat| row(run).map_or(0.0, |row| row.faults as f64);
     let seconds = |run: &Stat| row(run).map_or(Some(0.0), |row| row.seconds);
     let faults = Spread::of(&runs.iter().map(faults).collect::<Vec<_>>())?;

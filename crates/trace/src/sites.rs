@@ -43,9 +43,9 @@ pub enum Group {
     Process,
 }
 
-/// A row.
+/// One group of faults: a site, a mapping, a thread or a kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct SiteRow {
     /// The label for a reader.
     pub label: String,
     /// `file:line` where known.
@@ -83,9 +83,9 @@ pub struct Sites {
     /// What rows stand for.
     pub by: Group,
     /// Largest share first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SiteRow>,
     /// The sum of all.
-    pub all: Row,
+    pub all: SiteRow,
 }
 
 /// Label of faults without a stack.
@@ -173,15 +173,15 @@ impl Sites {
                 .map(|(label, _)| label.clone());
             let leaf = sum.stack().and_then(|stack| naming.leaf(stack)).filter(|_| by == Group::Site);
             let row = sum.row(&whole, Some(all_ns));
-            Row { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
+            SiteRow { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
         };
         let labels = keys.labels.into_iter().zip(lives);
-        let mut rows: Vec<Row> = sums.into_iter().zip(labels).map(finish).collect();
-        let size = |row: &Row| (row.share, row.faults.value);
+        let mut rows: Vec<SiteRow> = sums.into_iter().zip(labels).map(finish).collect();
+        let size = |row: &SiteRow| (row.share, row.faults.value);
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        Self { by, rows, all: Row { label: "all".to_owned(), ..sum } }
+        Self { by, rows, all: SiteRow { label: "all".to_owned(), ..sum } }
     }
 }
 
@@ -201,22 +201,23 @@ impl Sum {
     }
 
     /// A row; its time is bounded by the time of all, if known.
-    fn row(&self, whole: &Whole<'_>, all_ns: Option<Interval>) -> Row {
+    fn row(&self, whole: &Whole<'_>, all_ns: Option<Interval>) -> SiteRow {
         let (all, (faults, mut time_ns)) = (whole.all, self.tally.intervals(whole));
         if let Some(all_ns) = all_ns {
             time_ns.high = time_ns.high.min(all_ns.high).max(time_ns.value);
             time_ns = if self.tally.records == all.records { all_ns } else { time_ns };
         }
         let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let share = match all.time_ns > 0.0 {
-            true => part(self.tally.time_ns, all.time_ns),
-            false => part(self.tally.faults, all.faults),
+        let share = if all.time_ns > 0.0 {
+            part(self.tally.time_ns, all.time_ns)
+        } else {
+            part(self.tally.faults, all.faults)
         };
         let kinds = ALL.into_iter().zip(&self.kinds).filter(|(_, (faults, _))| *faults > 0.0);
         let mut kinds: Vec<(Kind, f64, f64)> =
             kinds.map(|(kind, (faults, ns))| (kind, *faults, *ns)).collect();
         kinds.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.total_cmp(&a.1)));
-        Row {
+        SiteRow {
             stack: self.stack(),
             faults,
             time_ns,
@@ -226,7 +227,7 @@ impl Sum {
             kinds,
             refault: (self.in_blocks > 0.0).then(|| self.refaulted / self.in_blocks),
             again: part(self.again, self.tally.faults),
-            ..Row::default()
+            ..SiteRow::default()
         }
     }
 }

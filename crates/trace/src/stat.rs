@@ -13,7 +13,7 @@ use crate::observation::{Exit, Host, SourceNote, Usage};
 use crate::reconcile::Disagreement;
 
 pub use crate::avoid::{Curve, Point};
-pub use crate::kind::{Kind, Row, Source};
+pub use crate::kind::{Kind, KindRow, Source};
 pub use crate::measurement::Interval;
 pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
@@ -40,7 +40,7 @@ pub struct Stat {
     pub recorder_ns: u64,
     /// One row per kind; the faults of all rows add up to `usage.minor_faults + usage.major_faults` and
     /// `beyond_wait4.faults` exactly.
-    pub rows: Vec<Row>,
+    pub rows: Vec<KindRow>,
     /// Time of the faults; `None` with a note if nothing is known.
     pub time: Option<FaultTime>,
     /// Share of the faults that keeping freed pages would have saved, by how much is kept.

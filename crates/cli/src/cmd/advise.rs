@@ -64,9 +64,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let svg = args.svg.as_deref().map(Sink::file).transpose()?;
     let bundled = args.command.is_empty();
     let command = if bundled { bundled_workload()? } else { args.command };
-    let shown: Vec<String> = match bundled {
-        true => [&cures::own_name(), "workload", "chunk-pipeline"].map(String::from).into(),
-        false => command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    let shown: Vec<String> = if bundled {
+        [&cures::own_name(), "workload", "chunk-pipeline"].map(String::from).into()
+    } else {
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     };
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
@@ -98,9 +99,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(file) = svg {
         file.write(&report::svg(&advice))?;
     }
-    let text = match args.json {
-        true => report::json(&advice),
-        false => report::text(&advice, std::io::stdout().is_terminal()),
+    let text = if args.json {
+        report::json(&advice)
+    } else {
+        report::text(&advice, std::io::stdout().is_terminal())
     };
     emit(text.as_bytes(), ExitCode::from(status))
 }

@@ -70,9 +70,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(file) = svg {
         file.write(&report::svg(&comparison))?;
     }
-    let text = match args.json {
-        true => report::json(&comparison),
-        false => report::text(&comparison, std::io::stdout().is_terminal()),
+    let text = if args.json {
+        report::json(&comparison)
+    } else {
+        report::text(&comparison, std::io::stdout().is_terminal())
     };
     emit(text.as_bytes(), ExitCode::from(status))
 }

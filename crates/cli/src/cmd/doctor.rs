@@ -50,9 +50,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let host = Host::read();
     let prices = measure(&host);
     let report = report(&host, prices);
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&report)? + "\n",
-        false => text::render(&report, text::width()),
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        text::render(&report, text::width())
     };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
@@ -68,10 +69,7 @@ fn rows(host: &Host, prices: &Prices) -> Vec<Row> {
 /// Measures, with a progress bar on a terminal. The bar draws only between rounds: a thread of its own would
 /// be charged to the measured calls.
 fn measure(host: &Host) -> Prices {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(0),
-        false => ProgressBar::hidden(),
-    };
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("measuring the price of faults {bar:30} {pos}/{len}") {
         bar.set_style(style);
     }

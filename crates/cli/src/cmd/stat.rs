@@ -66,9 +66,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let target = args.running.target(args.command)?;
     if let (Target::Command(command), Some(runs)) = (&target, args.repeat) {
         let repeated = repeat(command, runs, allow)?;
-        let report = match args.json {
-            true => faultless_report::stat::repeated_json(&repeated),
-            false => faultless_report::stat::repeated(&repeated, sink.wants_colour()),
+        let report = if args.json {
+            faultless_report::stat::repeated_json(&repeated)
+        } else {
+            faultless_report::stat::repeated(&repeated, sink.wants_colour())
         };
         sink.write(&report)?;
         return Ok(status::of(repeated.exit()));

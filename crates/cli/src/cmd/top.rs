@@ -148,9 +148,10 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
             return Ok(());
         }
         model.take(live.poll(model.threads_wanted()));
-        let text = match json {
-            true => json::line(model)?,
-            false => frame::text(model, terminal_size::terminal_size().map_or(100, |(width, _)| width.0)),
+        let text = if json {
+            json::line(model)?
+        } else {
+            frame::text(model, terminal_size::terminal_size().map_or(100, |(width, _)| width.0))
         };
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

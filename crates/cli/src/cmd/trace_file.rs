@@ -49,9 +49,10 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
         Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
     })?;
     let is_foreign = perfdata::is_perf_data(&bytes);
-    let read = match is_foreign {
-        true => perfdata::read(&bytes).map_err(|error| error.to_string()),
-        false => file::read(&bytes).map_err(|error| error.to_string()),
+    let read = if is_foreign {
+        perfdata::read(&bytes).map_err(|error| error.to_string())
+    } else {
+        file::read(&bytes).map_err(|error| error.to_string())
     };
     let mut recording = read.map_err(|error| Failure(format!("{name}: {error}")))?;
     // `record` adds all names when it finishes a file.

@@ -211,9 +211,10 @@ fn ends_the_same(plain: &Output, pooled: &Output, is_of_threads: bool, what: &st
     assert_eq!((pooled.status, &pooled.stdout), (plain.status, &plain.stdout), "{what}: {said}");
     let said = said.lines().filter(|line| !line.starts_with("faultless: "));
     let said: String = said.map(|line| format!("{line}\n")).collect();
-    match is_of_threads {
-        true => same_lines(&finding(&plain.stderr), &finding(&said), what),
-        false => same_lines(&comparable(&plain.stderr), &comparable(&said), what),
+    if is_of_threads {
+        same_lines(&finding(&plain.stderr), &finding(&said), what)
+    } else {
+        same_lines(&comparable(&plain.stderr), &comparable(&said), what)
     }
 }
 

@@ -133,7 +133,7 @@ fn numbers(found: Found, before: Option<Found>) -> BTreeMap<&'static str, f64> {
 }
 
 /// Whether a figure of a test is compared between two records. Others are parts or extremes of these.
-pub fn is_compared(phase: &str, quantity: &str) -> bool {
+pub(crate) fn is_compared(phase: &str, quantity: &str) -> bool {
     let figures: &[&str] = match phase {
         SECTION => &[PATH, CLEARED, STRINGS, LLC],
         GUEST => &[HIT],

@@ -111,7 +111,7 @@ pub struct Change {
 }
 
 /// Fewer instructions per page are no change: a timer's interrupt or another process of the boot.
-pub const LEAST_PATH: f64 = 1.0;
+pub(crate) const LEAST_PATH: f64 = 1.0;
 /// A smaller part of the larger side is no change.
 pub const LEAST_SHARE: f64 = 0.02;
 /// Fewer bytes per page are no change.

@@ -13,16 +13,16 @@ use super::plan::{Arm, Plan};
 /// The experiment's name in a record.
 pub const EXPERIMENT: &str = "kernel";
 /// The test that is idle time.
-pub const SETTLE: &str = "settle";
+pub(crate) const SETTLE: &str = "settle";
 /// The phase of what the plugin counted.
-pub const SECTION: &str = "section";
+pub(crate) const SECTION: &str = "section";
 /// The phase of what the guest's kernel counted.
 pub const GUEST: &str = "guest";
 /// The phase of distributions over single faults.
-pub const LAPS: &str = "laps";
+pub(crate) const LAPS: &str = "laps";
 
 /// The phase of what happened while a section was paused.
-pub const PAUSED: &str = "paused";
+pub(crate) const PAUSED: &str = "paused";
 
 /// The instructions of the kernel, without the iterations of `rep stos` and `rep movs`.
 pub const PATH: &str = "path_instructions";
@@ -31,27 +31,25 @@ pub const USER: &str = "user_instructions";
 /// Bytes that the kernel cleared, in functions that clear pages.
 pub const CLEARED: &str = "cleared_bytes";
 /// Bytes that the kernel stored by any other `rep stos` or `rep movs`.
-pub const STRINGS: &str = "string_bytes";
+pub(crate) const STRINGS: &str = "string_bytes";
 /// Misses of the last level, of the program and all classes of the kernel's instructions.
-pub const LLC: &str = "llc_misses";
+pub(crate) const LLC: &str = "llc_misses";
 /// Misses of the last level of clearing.
-pub const CLEAR_LLC: &str = "clear_llc_misses";
+pub(crate) const CLEAR_LLC: &str = "clear_llc_misses";
 /// Misses of the second level.
-pub const L2: &str = "l2_misses";
+pub(crate) const L2: &str = "l2_misses";
 /// Misses of the first level.
-pub const L1: &str = "l1_misses";
+pub(crate) const L1: &str = "l1_misses";
 /// Base pages that were made present, as the guest says.
 pub const PAGES: &str = "pages";
 /// Pages that needed zeroes and had them, as the patched kernel counts.
-pub const HIT: &str = "zero_hit";
+pub(crate) const HIT: &str = "zero_hit";
 /// Pages that needed zeroes and were cleared.
-pub const MISS: &str = "zero_miss";
+pub(crate) const MISS: &str = "zero_miss";
 /// Pages that were cleared in the background.
-pub const SCRUBBED: &str = "zero_scrubbed";
+pub(crate) const SCRUBBED: &str = "zero_scrubbed";
 /// Bytes of a base page of the guest.
-pub const PAGE_BYTES: &str = "page_bytes";
-/// The guest's clock, ns: all instructions, including iterations of `rep stos`.
-pub const VIRTUAL: &str = "virtual_ns";
+pub(crate) const PAGE_BYTES: &str = "page_bytes";
 
 /// One cell of a boot.
 #[derive(Clone, Debug, PartialEq)]

@@ -32,15 +32,16 @@ mod tests;
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
-pub use fit::{Fit, MOST_REPEATED, REPEATED, Runs, fit};
-pub use rows::{FITTED, ROWS, Row, Source};
+pub(crate) use fit::MOST_REPEATED;
+pub use fit::{Fit, REPEATED, Runs, fit};
+pub use rows::{ROWS, Row, Source};
 
 /// The share of the weight that an interval holds.
 pub const HELD: f64 = 0.9;
 /// A held-out row passes if its figure is inside an interval of at most this half-width...
-pub const MOST_HALF_WIDTH: f64 = 0.25;
+pub(crate) const MOST_HALF_WIDTH: f64 = 0.25;
 /// ... and no median may be further off than this.
-pub const MOST_OFF: f64 = 0.30;
+pub(crate) const MOST_OFF: f64 = 0.30;
 
 /// A row beside its prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]

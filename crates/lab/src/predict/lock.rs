@@ -1,7 +1,7 @@
 //! A lock that serves its waiters in order of arrival.
 //!
-//! In: agents that ask and release. Out: who holds it next, and whose cache had it before. The length of a
-//! section is the caller's.
+//! In: agents that ask and release. Out: who holds it next, and whose cache had it before. The caller decides
+//! how long a section lasts.
 
 use std::collections::VecDeque;
 

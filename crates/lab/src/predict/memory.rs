@@ -19,7 +19,7 @@ pub enum Saturation {
 
 impl Saturation {
     /// The speed of each of `streams` streams, compared with one alone.
-    pub fn speed(self, streams: usize) -> f64 {
+    pub(crate) fn speed(self, streams: usize) -> f64 {
         let streams = streams.max(1) as f64;
         match self {
             Self::Streams(most) => (most.max(f64::MIN_POSITIVE) / streams).min(1.0),

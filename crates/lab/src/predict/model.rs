@@ -88,7 +88,7 @@ impl Work {
     }
 
     /// The same with a length from the first to the second.
-    pub fn uniform(maps: u32, (least, most): (u32, u32)) -> Self {
+    pub(crate) fn uniform(maps: u32, (least, most): (u32, u32)) -> Self {
         Self { maps, sizes: Sizes::Uniform(least, most), slots: 0, room: most }
     }
 }
@@ -202,7 +202,7 @@ impl Outcome {
     }
 
     /// Faults per second of the threads' time.
-    pub fn faults_per_busy_s(&self) -> f64 {
+    pub(crate) fn faults_per_busy_s(&self) -> f64 {
         self.faults as f64 / self.busy_ns * 1e9
     }
 

@@ -21,7 +21,7 @@ pub struct Network {
 
 impl Network {
     /// Cycles per ns with so many customers.
-    pub fn throughput(&self, customers: usize) -> f64 {
+    pub(crate) fn throughput(&self, customers: usize) -> f64 {
         let mut stations = [vec![1.0], vec![1.0], vec![1.0]];
         for count in 1..=customers {
             let streams = count as f64 * self.saturation.speed(count);

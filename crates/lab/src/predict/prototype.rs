@@ -113,7 +113,7 @@ pub struct Predicted {
 ///
 /// # Errors
 /// A run fails.
-pub fn predictions(samples: usize, seed: u64) -> Result<Vec<Predicted>, Refusal> {
+pub(crate) fn predictions(samples: usize, seed: u64) -> Result<Vec<Predicted>, Refusal> {
     let mut last: Option<(SetUp, Vec<Outcome>)> = None;
     let mut predicted = Vec::new();
     for row in &ROWS {

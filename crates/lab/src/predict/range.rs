@@ -48,9 +48,10 @@ impl Range {
     /// The value at a share of the range. If both ends are positive and differ by more than a factor of 4,
     /// equal shares are equal factors.
     pub fn at(self, share: f64) -> f64 {
-        match self.low > 0.0 && self.high / self.low > 4.0 {
-            true => self.low * (self.high / self.low).powf(share),
-            false => self.low + (self.high - self.low) * share,
+        if self.low > 0.0 && self.high / self.low > 4.0 {
+            self.low * (self.high / self.low).powf(share)
+        } else {
+            self.low + (self.high - self.low) * share
         }
     }
 

@@ -8,7 +8,7 @@
 //! | [`Sum`] | the cells of one thread | the model must take exactly as many instructions |
 //! | [`Row`] | the plans `pool` and `threads` | held out: the model predicts them |
 //!
-//! One instruction takes 1 ns of the model's time, and so does a byte that is cleared: so does the emulator.
+//! As in the emulator, an instruction takes 1 ns of the model's time, and so does a cleared byte.
 
 mod rows;
 
@@ -137,12 +137,13 @@ impl Counted {
     /// It is no record of the kernel lab, or lacks the cells that parameters are from.
     pub fn read(folder: &Path) -> Result<Self, Refusal> {
         let counted = Self { results: Results::read(folder)?, functions: functions::read(folder)? };
-        match counted.lines("base").is_empty() {
-            true => Err(Refusal(format!(
+        if counted.lines("base").is_empty() {
+            Err(Refusal(format!(
                 "{}: has no cell arm=base plan=lines; name a record of faultless lab kernel run with both",
                 folder.display()
-            ))),
-            false => Ok(counted),
+            )))
+        } else {
+            Ok(counted)
         }
     }
 

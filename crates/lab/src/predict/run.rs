@@ -262,9 +262,10 @@ impl<'a> Run<'a> {
     fn memory(&mut self, node: usize, version: u32) {
         let Some(agent) = self.nodes[node].memory.end(self.now_ns, version) else { return };
         self.expect_memory(node);
-        match self.is_thread(agent) {
-            true => self.step(agent as usize),
-            false => self.step_of_scrubber(agent as usize - self.threads.len()),
+        if self.is_thread(agent) {
+            self.step(agent as usize)
+        } else {
+            self.step_of_scrubber(agent as usize - self.threads.len())
         }
     }
 
@@ -318,10 +319,7 @@ impl<'a> Run<'a> {
         let used: usize = state.kept.iter().map(Vec::len).sum();
         (state.maps, state.slot) = (state.maps + 1, slot);
         state.left = if used + pages as usize <= work.room as usize { pages } else { 0 };
-        match state.freeing.is_empty() {
-            true => self.fault(thread),
-            false => self.unmap_next(thread),
-        }
+        if state.freeing.is_empty() { self.fault(thread) } else { self.unmap_next(thread) }
     }
 
     /// The thread begins to run.
@@ -504,9 +502,10 @@ impl<'a> Run<'a> {
     }
 
     fn go_on_unmapping(&mut self, thread: usize) {
-        match self.freed_to(thread).len() > self.model.zone.high as usize {
-            true => self.ask_for(thread, Stage::Drain),
-            false => self.unmap_next(thread),
+        if self.freed_to(thread).len() > self.model.zone.high as usize {
+            self.ask_for(thread, Stage::Drain)
+        } else {
+            self.unmap_next(thread)
         }
     }
 

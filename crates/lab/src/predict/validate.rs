@@ -90,17 +90,17 @@ impl Validation {
 }
 
 /// Names of the groups.
-pub const SUM: &str = "one thread, ns";
+pub(crate) const SUM: &str = "one thread, ns";
 /// Exponential services.
-pub const MVA: &str = "exponential services, faults per us";
+pub(crate) const MVA: &str = "exponential services, faults per us";
 /// A long run.
-pub const FLUID: &str = "hit ratio of a long run";
+pub(crate) const FLUID: &str = "hit ratio of a long run";
 /// The document.
-pub const DOCUMENT: &str = "Prezeroing V2, faults per s";
+pub(crate) const DOCUMENT: &str = "Prezeroing V2, faults per s";
 /// The same by CPU time.
-pub const DOCUMENT_CPU: &str = "Prezeroing V2, faults per CPU s";
+pub(crate) const DOCUMENT_CPU: &str = "Prezeroing V2, faults per CPU s";
 /// The prototype.
-pub const PROTOTYPE: &str = "a prototype's pool";
+pub(crate) const PROTOTYPE: &str = "a prototype's pool";
 
 /// Runs the validation.
 ///

@@ -1,6 +1,6 @@
 //! The page of a difference: rows filtered by class, searched by words, sorted by a click on a column head.
 
-use faultless_trace::diff::{Class, Diff, Row, Side};
+use faultless_trace::diff::{Class, Diff, DiffRow, Side};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
@@ -129,7 +129,7 @@ fn table(diff: &Diff) -> Markup {
     }
 }
 
-fn line(row: &Row) -> Markup {
+fn line(row: &DiffRow) -> Markup {
     let time = |interval: &Interval| figure(interval, nanos);
     let count = |interval: &Interval| figure(interval, number);
     let difference = |pair, show| {

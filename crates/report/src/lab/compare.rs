@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use faultless_trace::change::{Change, Kind};
+use faultless_trace::change::{Change, Direction};
 use faultless_trace::stat::Interval;
 
 use super::page::{named, small};
@@ -40,8 +40,8 @@ fn is_worse(change: &Change) -> Option<bool> {
     let is_rate = change.quantity.ends_with("_per_s");
     let is_cost = ["_ns", "_faults", "_bytes"].iter().any(|unit| change.quantity.ends_with(unit));
     match change.kind {
-        Kind::More if is_rate || is_cost => Some(is_cost),
-        Kind::Less if is_rate || is_cost => Some(is_rate),
+        Direction::More if is_rate || is_cost => Some(is_cost),
+        Direction::Less if is_rate || is_cost => Some(is_rate),
         _ => None,
     }
 }
@@ -69,19 +69,19 @@ fn interval(change: &Change) -> String {
 }
 
 impl Comparison {
-    fn count(&self, kind: Kind) -> usize {
+    fn count(&self, kind: Direction) -> usize {
         self.changes.iter().filter(|change| change.kind == kind).count()
     }
 
     /// The changes in one sentence.
     fn tally(&self) -> String {
-        let [more, less, added, removed, alike] = Kind::ALL.map(|kind| self.count(kind));
+        let [more, less, added, removed, alike] = Direction::ALL.map(|kind| self.count(kind));
         let whole =
             |kind| self.changes.iter().filter(move |c| c.kind == kind && c.quantity.is_empty()).count();
         let figures = more + less + alike;
         let cells = match (added, removed) {
             (0, 0) => "the same cells in both".to_owned(),
-            _ => format!("cells: {} added, {} removed", whole(Kind::Added), whole(Kind::Removed)),
+            _ => format!("cells: {} added, {} removed", whole(Direction::Added), whole(Direction::Removed)),
         };
         format!(
             "{} of {figures} figures changed beyond noise ({more} more, {less} less); {cells}.",
@@ -93,12 +93,14 @@ impl Comparison {
     pub fn html(&self) -> String {
         let [a, b] = &self.names;
         let title = format!("faultless lab: {a} and {b}");
-        let differs = self.changes.len() - self.count(Kind::Alike);
+        let differs = self.changes.len() - self.count(Direction::Alike);
         let mut choices = vec![
             ("differs", format!("what differs {differs}")),
             ("all", format!("all {}", self.changes.len())),
         ];
-        choices.extend(Kind::ALL.map(|kind| (kind.word(), format!("{} {}", kind.word(), self.count(kind)))));
+        choices.extend(
+            Direction::ALL.map(|kind| (kind.word(), format!("{} {}", kind.word(), self.count(kind)))),
+        );
         let body = html! {
             header {
                 h1 { (title) }
@@ -172,7 +174,7 @@ fn figure(quantity: &str, found: Option<&Interval>) -> Markup {
 fn filters() -> String {
     let mut styles =
         "#kind-differs:checked~* tr.alike{display:none}.differing td{font-weight:600}".to_owned();
-    for kind in Kind::ALL {
+    for kind in Direction::ALL {
         let word = kind.word();
         styles += &format!("#kind-{word}:checked~* tr.change:not(.{word}){{display:none}}");
     }
@@ -194,7 +196,8 @@ pub fn text(comparison: &Comparison) -> String {
     }
     lines.extend(comparison.caveats.iter().cloned());
     lines.extend([String::new(), comparison.tally()]);
-    let changed = comparison.changes.iter().filter(|change| matches!(change.kind, Kind::More | Kind::Less));
+    let changed =
+        comparison.changes.iter().filter(|change| matches!(change.kind, Direction::More | Direction::Less));
     let rows: Vec<Vec<String>> = changed
         .map(|change| {
             let [a, b] = change.figures.map(|found| {
@@ -216,7 +219,7 @@ pub fn text(comparison: &Comparison) -> String {
         let align = [Align::Right, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left];
         lines.extend(columns(2, &align, &[vec![heads], rows].concat()));
     }
-    for kind in [Kind::Added, Kind::Removed] {
+    for kind in [Direction::Added, Direction::Removed] {
         for change in comparison.changes.iter().filter(|change| change.kind == kind) {
             let figure = format!("{} {}", change.phase, change.quantity);
             let line = format!("{}: {} {} {figure}", kind.word(), change.experiment, change.cell);

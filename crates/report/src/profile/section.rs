@@ -3,7 +3,7 @@
 use faultless_trace::cure::{Cure, Remedy};
 use faultless_trace::findings::{Beyond, Findings, LockWaits, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
-use faultless_trace::sites::{Group, Row, Sites};
+use faultless_trace::sites::{Group, SiteRow, Sites};
 use faultless_trace::stat::Interval;
 
 use crate::figure::{Figure, is_negligible};
@@ -19,8 +19,8 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
         return Vec::new();
     }
     let (all, all_ns) = (sites.all.faults.value, sites.all.time_ns.value.max(f64::MIN_POSITIVE));
-    let is_nothing = |row: &&Row| is_negligible(&row.faults, all, row.time_ns.value / all_ns);
-    let (nothing, shown): (Vec<&Row>, Vec<&Row>) = sites.rows.iter().partition(is_nothing);
+    let is_nothing = |row: &&SiteRow| is_negligible(&row.faults, all, row.time_ns.value / all_ns);
+    let (nothing, shown): (Vec<&SiteRow>, Vec<&SiteRow>) = sites.rows.iter().partition(is_nothing);
     let cells = cells(table, &shown);
     let mut align = vec![Align::Right; cells[0].len()];
     if let Some(last) = align.last_mut() {
@@ -52,7 +52,7 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
 }
 
 /// The head, and a line for each row.
-fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
+fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
     let sites = &table.sites;
     let timed = sites.all.time_ns.value > 0.0;
     let refault = sites.rows.iter().any(|row| row.refault.is_some());
@@ -68,8 +68,9 @@ fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
         head.extend(["blocks", "life p50"]);
     }
     head.push(column_name(sites.by));
-    let column =
-        |of: &dyn Fn(&Row) -> Figure| Figure::column(&shown.iter().map(|row| of(row)).collect::<Vec<_>>());
+    let column = |of: &dyn Fn(&SiteRow) -> Figure| {
+        Figure::column(&shown.iter().map(|row| of(row)).collect::<Vec<_>>())
+    };
     let times = column(&|row| time_of(row, &sites.all));
     let faults = column(&|row| Figure::count_within(row.faults, sites.all.faults.value));
     let mut cells = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
@@ -98,29 +99,29 @@ fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
     cells
 }
 
-fn time_of(row: &Row, all: &Row) -> Figure {
+fn time_of(row: &SiteRow, all: &SiteRow) -> Figure {
     Figure::nanos_within(row.time_ns, all.time_ns.high)
 }
 
 /// A row's share of all. It is a range if the row's figure is one.
-fn share_of(row: &Row, all: &Row, timed: bool) -> String {
-    let (own, all, is_range) = match timed {
-        true => (row.time_ns, all.time_ns.value, time_of(row, all).is_range()),
-        false => {
-            (row.faults, all.faults.value, Figure::count_within(row.faults, all.faults.value).is_range())
-        }
+fn share_of(row: &SiteRow, all: &SiteRow, timed: bool) -> String {
+    let (own, all, is_range) = if timed {
+        (row.time_ns, all.time_ns.value, time_of(row, all).is_range())
+    } else {
+        (row.faults, all.faults.value, Figure::count_within(row.faults, all.faults.value).is_range())
     };
     // A row that holds all faults has all of the time, whatever its interval.
-    let part = match is_range && all > 0.0 && row.share < 1.0 {
-        true => own.times(1.0 / all),
-        false => Figure::exact(row.share),
+    let part = if is_range && all > 0.0 && row.share < 1.0 {
+        own.times(1.0 / all)
+    } else {
+        Figure::exact(row.share)
     };
     Figure::share(part).to_string()
 }
 
 /// `3 sites, about 480 us and 12 faults together`.
-fn rest(sites: &Sites, rows: &[&Row]) -> String {
-    let sum = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
+fn rest(sites: &Sites, rows: &[&SiteRow]) -> String {
+    let sum = |of: fn(&SiteRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
     let (ns, faults) = (sum(|row| row.time_ns.value), sum(|row| row.faults.value));
     let time = if ns > 0.0 { format!("{} and ", Nanos(ns)) } else { String::new() };
     let faults = format!("{} {}", count(faults), if faults.round() == 1.0 { "fault" } else { "faults" });
@@ -172,7 +173,7 @@ fn column_name(by: Group) -> &'static str {
 }
 
 /// `fill  src/fill.c:12  in memset  block of make_chunk`
-fn name(row: &Row) -> String {
+fn name(row: &SiteRow) -> String {
     let mut name = row.label.clone();
     if let Some(place) = &row.place {
         name.push_str("  ");
@@ -243,10 +244,7 @@ fn site(remedy: &Remedy, width: usize) -> String {
 fn saves(remedy: &Remedy) -> String {
     let (time, faults) = (&remedy.time_ns, &remedy.faults);
     let faults = format!("{} faults", Figure::count_range(*faults));
-    match time.high > 0.0 {
-        true => format!("{}, {faults}", Figure::nanos_range(*time)),
-        false => faults,
-    }
+    if time.high > 0.0 { format!("{}, {faults}", Figure::nanos_range(*time)) } else { faults }
 }
 
 fn cure_name(cure: Cure) -> &'static str {

@@ -2,7 +2,7 @@
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Count, Nanos};
-use faultless_trace::stat::{Interval, Kind, Row};
+use faultless_trace::stat::{Interval, Kind, KindRow};
 
 use super::section::{headed, name};
 use crate::figure::{Figure, is_negligible};
@@ -66,14 +66,14 @@ fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
 
 /// The rows to show, and the rows that share one line: at least two. Faults of huge
 /// pages are few and expensive, so they never count as possibly nothing.
-fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
-    let is_small = |row: &Row| {
+fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRow>) {
+    let is_small = |row: &KindRow| {
         let time = row.seconds_interval.map_or(0.0, |ends| ends.1);
         count(row).high < KIND_FROM * all && time < KIND_FROM * seconds.max(f64::MIN_POSITIVE)
     };
-    let of_time = |row: &Row| row.seconds.unwrap_or(0.0) / seconds.max(f64::MIN_POSITIVE);
-    let is_told = |row: &Row| row.kind == Kind::Thp || !is_negligible(&count(row), all, of_time(row));
-    let (mut shown, mut folded): (Vec<&Row>, Vec<&Row>) =
+    let of_time = |row: &KindRow| row.seconds.unwrap_or(0.0) / seconds.max(f64::MIN_POSITIVE);
+    let is_told = |row: &KindRow| row.kind == Kind::Thp || !is_negligible(&count(row), all, of_time(row));
+    let (mut shown, mut folded): (Vec<&KindRow>, Vec<&KindRow>) =
         rows.iter().partition(|row| is_told(row) && !is_small(row));
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
@@ -86,9 +86,9 @@ fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
 }
 
 /// `and 6 other kinds, each below 10 %, 14 faults and 31.0 us`: 10 % of the faults and of the time.
-fn rest(folded: &[&Row], all: f64, seconds: f64) -> String {
+fn rest(folded: &[&KindRow], all: f64, seconds: f64) -> String {
     let of_time =
-        |row: &Row| row.seconds_interval.map_or(0.0, |ends| ends.1) / seconds.max(f64::MIN_POSITIVE);
+        |row: &KindRow| row.seconds_interval.map_or(0.0, |ends| ends.1) / seconds.max(f64::MIN_POSITIVE);
     let most =
         folded.iter().map(|row| (count(row).high / all).max(of_time(row))).fold(0.0, f64::max).min(1.0);
     let about = if folded.iter().any(|row| row.interval.is_some()) { "about " } else { "" };
@@ -102,7 +102,7 @@ fn rest(folded: &[&Row], all: f64, seconds: f64) -> String {
     format!("and {} other kinds, each {}, {about}{faults}{time}", folded.len(), below.below())
 }
 
-fn count(row: &Row) -> Interval {
+fn count(row: &KindRow) -> Interval {
     let value = row.faults as f64;
     row.interval.map_or(Figure::exact(value), |(low, high)| Interval {
         value,
@@ -112,7 +112,7 @@ fn count(row: &Row) -> Interval {
 }
 
 /// The time of a row. All rows together take at most `most` seconds.
-fn time(row: &Row, most: f64) -> Figure {
+fn time(row: &KindRow, most: f64) -> Figure {
     match (row.seconds, row.seconds_interval) {
         (Some(value), Some((low, high))) => {
             Figure::nanos_within(Interval { value, low, high }.times(1e9), most * 1e9)
@@ -123,11 +123,12 @@ fn time(row: &Row, most: f64) -> Figure {
 }
 
 /// A row's share of all faults. It is a range if the row's count is one.
-fn share_of(row: &Row, all: f64) -> String {
+fn share_of(row: &KindRow, all: f64) -> String {
     let count = count(row);
-    let part = match Figure::count_within(count, all).is_range() {
-        true => count.times(1.0 / all),
-        false => Figure::exact(count.value / all),
+    let part = if Figure::count_within(count, all).is_range() {
+        count.times(1.0 / all)
+    } else {
+        Figure::exact(count.value / all)
     };
     Figure::share(part).to_string()
 }
@@ -138,9 +139,8 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
         .rows
         .iter()
         .map(|row| {
-            let of = row.interval.map_or(String::new(), |(low, high)| match low == high {
-                true => String::new(),
-                false => format!("{} to {}", Count(low), Count(high)),
+            let of = row.interval.map_or(String::new(), |(low, high)| {
+                if low == high { String::new() } else { format!("{} to {}", Count(low), Count(high)) }
             });
             vec![row.kind.words().to_owned(), Count(row.faults).to_string(), name(row.source).to_owned(), of]
         })
@@ -162,9 +162,17 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: Kind, faults: u64, interval: Option<(u64, u64)>) -> Row {
+    fn row(kind: Kind, faults: u64, interval: Option<(u64, u64)>) -> KindRow {
         let seconds = Some(faults as f64 * 1e-6);
-        Row { kind, faults, interval, seconds, seconds_interval: None, p50_ns: None, source: Source::Sampled }
+        KindRow {
+            kind,
+            faults,
+            interval,
+            seconds,
+            seconds_interval: None,
+            p50_ns: None,
+            source: Source::Sampled,
+        }
     }
 
     #[test]
@@ -184,8 +192,8 @@ mod tests {
         assert_eq!((shown.len(), folded.len()), (3, 0), "a line for one saves nothing");
         // Few but expensive: most of the time, and possibly no fault at all.
         let dear = [
-            Row { seconds: Some(0.033), ..row(Kind::FileRead, 34, Some((0, 697))) },
-            Row { seconds_interval: Some((0.0, 0.002)), ..row(Kind::Thp, 0, Some((0, 10))) },
+            KindRow { seconds: Some(0.033), ..row(Kind::FileRead, 34, Some((0, 697))) },
+            KindRow { seconds_interval: Some((0.0, 0.002)), ..row(Kind::Thp, 0, Some((0, 10))) },
         ];
         let all = [&dear[..], &rows].concat();
         let (shown, _) = fold(&all, 7009.0, 0.04);

@@ -93,11 +93,13 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
         .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar_between(p.low, p.high, BAR)])
         .collect();
     let lines = columns(3, &[Align::Right, Align::Right, Align::Left], &cells);
-    let styled = lines.into_iter().zip(&points).map(|(line, point)| match is_knee(point) {
-        true => palette.good(&format!("{line}  <- enough")),
-        false => line
-            .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░'])
-            .map_or(line.clone(), |at| format!("{}{}", &line[..at], palette.bar(&line[at..]))),
+    let styled = lines.into_iter().zip(&points).map(|(line, point)| {
+        if is_knee(point) {
+            palette.good(&format!("{line}  <- enough"))
+        } else {
+            line.find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░'])
+                .map_or(line.clone(), |at| format!("{}{}", &line[..at], palette.bar(&line[at..])))
+        }
     });
     let bounds = if points.iter().any(has_bounds) { " (at least to at most)" } else { "" };
     headed(&format!("Avoidable, had so much freed memory been kept{bounds}"), palette, styled.collect())
@@ -144,9 +146,10 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
 /// A side with too few samples has no lines: the faults themselves tell their time better.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
     let release = Figure::seconds(kernel.release_seconds);
-    let mut lines = match release.is_range() {
-        true => Vec::new(),
-        false => vec![format!("   giving memory back (unmap, exit, madvise): {release}, beside the faults")],
+    let mut lines = if release.is_range() {
+        Vec::new()
+    } else {
+        vec![format!("   giving memory back (unmap, exit, madvise): {release}, beside the faults")]
     };
     let phases: Vec<_> = kernel.phases.iter().flatten().collect();
     if !phases.is_empty() {

@@ -4,7 +4,7 @@ use faultless_report::lab::Quantity;
 use faultless_report::lab::compare::{self, Comparison, Fact};
 use faultless_report::lab::page::{self, Claim, Experiment, Modelled, PhaseRow, Report, Table, TableRow};
 use faultless_report::svg::{self, Line, Plot, Point};
-use faultless_trace::change::{Change, Kind};
+use faultless_trace::change::{Change, Direction};
 use faultless_trace::stat::Interval;
 use faultless_trace::verdict::Verdict;
 
@@ -142,7 +142,12 @@ fn report() -> Report {
     }
 }
 
-fn change(kind: Kind, quantity: &str, figures: [Option<Interval>; 2], ratio: Option<Interval>) -> Change {
+fn change(
+    kind: Direction,
+    quantity: &str,
+    figures: [Option<Interval>; 2],
+    ratio: Option<Interval>,
+) -> Change {
     let phase = if quantity.is_empty() { "" } else { "first" };
     Change {
         kind,
@@ -166,12 +171,12 @@ fn comparison() -> Comparison {
             fact("page", "4096", "4096"),
         ],
         changes: vec![
-            change(Kind::More, "minor_faults", both(0.0, 512.0), None),
-            change(Kind::Less, "wall_ns", both(8.3e6, 2.1e6), Some(interval(0.253, 0.1))),
-            change(Kind::More, "gb_per_s", both(1.5, 6.0), Some(interval(4.0, 0.2))),
-            change(Kind::Added, "", [None, None], None),
-            change(Kind::Removed, "pool_bytes", [Some(interval(3e6, 0.0)), None], None),
-            change(Kind::Alike, "system_ns", both(1e6, 1.01e6), Some(interval(1.01, 0.1))),
+            change(Direction::More, "minor_faults", both(0.0, 512.0), None),
+            change(Direction::Less, "wall_ns", both(8.3e6, 2.1e6), Some(interval(0.253, 0.1))),
+            change(Direction::More, "gb_per_s", both(1.5, 6.0), Some(interval(4.0, 0.2))),
+            change(Direction::Added, "", [None, None], None),
+            change(Direction::Removed, "pool_bytes", [Some(interval(3e6, 0.0)), None], None),
+            change(Direction::Alike, "system_ns", both(1e6, 1.01e6), Some(interval(1.01, 0.1))),
         ],
         caveats: vec!["B: 1 cell could not be measured: touch access=write threads=64: needs 9 MiB".into()],
         how: vec!["How to read it.".into()],

@@ -178,9 +178,10 @@ impl Pipeline {
     fn finish(self, records: Vec<Record>, end_ns: u64) -> Recording {
         let faults = records.iter().filter(|record| matches!(record.what, What::Enter { .. })).count() as u64;
         let window = |begin_ns: u64, end_ns, recorded| Window { begin_ns, end_ns, faults, recorded, lost: 0 };
-        let windows = match self.every_fault {
-            true => vec![window(0, end_ns, true)],
-            false => (0..end_ns.div_ceil(20_000_000))
+        let windows = if self.every_fault {
+            vec![window(0, end_ns, true)]
+        } else {
+            (0..end_ns.div_ceil(20_000_000))
                 .map(|at| at * 20_000_000)
                 .flat_map(|at| {
                     [
@@ -188,7 +189,7 @@ impl Pipeline {
                         window(at + 2_000_001, end_ns.min(at + 20_000_000).max(at + 2_000_001), false),
                     ]
                 })
-                .collect(),
+                .collect()
         };
         let mut levels = Vec::new();
         let (mut seen, mut next_ns) = (0, 0);

@@ -22,13 +22,18 @@ impl Effect {
         let printed = |end: f64| (end * 1000.0).round();
         let (low, high) = (printed(ratio.low), printed(ratio.high));
         let (gain, loss) = (printed(1.0 - MIN_GAIN), printed(1.0 + MAX_LOSS));
-        match () {
-            () if high < gain => Self::Less,
-            () if high < 1000.0 => Self::PerhapsLittleLess,
-            () if low > loss => Self::More,
-            () if low > 1000.0 => Self::PerhapsLittleMore,
-            () if low >= gain && high <= loss => Self::Same,
-            () => Self::NotCertain,
+        if high < gain {
+            Self::Less
+        } else if high < 1000.0 {
+            Self::PerhapsLittleLess
+        } else if low > loss {
+            Self::More
+        } else if low > 1000.0 {
+            Self::PerhapsLittleMore
+        } else if low >= gain && high <= loss {
+            Self::Same
+        } else {
+            Self::NotCertain
         }
     }
 
@@ -86,12 +91,16 @@ pub(super) fn judged(
         let why = format!("; not recommended: {more} more memory, {allowed} are allowed");
         return (Standing::TooMuchMemory, words + &why);
     }
-    let standing = match () {
-        () if any(Effect::Less) => Standing::Helps,
-        () if any(Effect::PerhapsLittleMore) => Standing::SmallLoss,
-        () if any(Effect::PerhapsLittleLess) => Standing::SmallGain,
-        () if any(Effect::NotCertain) => Standing::NotCertain,
-        () => Standing::NoDifference,
+    let standing = if any(Effect::Less) {
+        Standing::Helps
+    } else if any(Effect::PerhapsLittleMore) {
+        Standing::SmallLoss
+    } else if any(Effect::PerhapsLittleLess) {
+        Standing::SmallGain
+    } else if any(Effect::NotCertain) {
+        Standing::NotCertain
+    } else {
+        Standing::NoDifference
     };
     (standing, words)
 }
@@ -109,10 +118,12 @@ fn words(wall: &Interval, cpu: &Interval) -> String {
 /// `between 8.2 % less and 12 % more time`.
 pub(super) fn between(ratio: &Interval) -> String {
     let Interval { low, high, .. } = *ratio;
-    match () {
-        () if high < 1.0 => format!("between {} and {} less time", Percent(1.0 - high), Percent(1.0 - low)),
-        () if low > 1.0 => format!("between {} and {} more time", Percent(low - 1.0), Percent(high - 1.0)),
-        () => format!("between {} less and {} more time", Percent(1.0 - low), Percent(high - 1.0)),
+    if high < 1.0 {
+        format!("between {} and {} less time", Percent(1.0 - high), Percent(1.0 - low))
+    } else if low > 1.0 {
+        format!("between {} and {} more time", Percent(low - 1.0), Percent(high - 1.0))
+    } else {
+        format!("between {} less and {} more time", Percent(1.0 - low), Percent(high - 1.0))
     }
 }
 

@@ -10,13 +10,13 @@
 
 use std::collections::HashMap;
 
-use crate::kind::{Kind, Row};
+use crate::kind::{Kind, KindRow};
 use crate::levels::noise_pages;
 use crate::observation::{Observation, What};
 use crate::profile::Weighted;
 
 /// Bounds of the share of all faults that keeping everything avoids; `None` without a known peak.
-pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observation) -> Option<[f64; 2]> {
+pub(crate) fn plateau(rows: &[KindRow], faults: &[Weighted], observation: &Observation) -> Option<[f64; 2]> {
     let host = &observation.host;
     let page = host.page_bytes.max(1) as f64;
     let huge_pages = (host.thp_bytes as f64 / page).max(1.0);
@@ -100,7 +100,7 @@ fn may_be_fresh(kind: Kind) -> bool {
 }
 
 /// Least and most faults of some kinds together.
-fn bounds(rows: &[Row], of: impl Fn(Kind) -> bool) -> [f64; 2] {
+fn bounds(rows: &[KindRow], of: impl Fn(Kind) -> bool) -> [f64; 2] {
     let (mut sum, mut below, mut above) = (0.0, 0.0, 0.0);
     for row in rows.iter().filter(|row| of(row.kind)) {
         let faults = row.faults as f64;
@@ -118,8 +118,8 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    fn row(kind: Kind, faults: u64) -> Row {
-        Row::new(kind, faults, Source::Counted)
+    fn row(kind: Kind, faults: u64) -> KindRow {
+        KindRow::new(kind, faults, Source::Counted)
     }
 
     fn fault(pid: u32, kind: Kind, faults: f64) -> Weighted {

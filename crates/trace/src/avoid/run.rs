@@ -4,7 +4,7 @@ use super::growth::{Mix, growth_in_window};
 use super::plateau::plateau;
 use super::{Curve, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
-use crate::kind::{Kind, Row};
+use crate::kind::{Kind, KindRow};
 use crate::levels::lifecycle;
 use crate::observation::{Observation, Window};
 use crate::profile::{Profile, Strata};
@@ -73,15 +73,15 @@ pub(crate) fn avoidable(
 }
 
 /// Share of all faults that kept memory could have served at most.
-fn fresh_share(rows: &[Row]) -> f64 {
-    let high = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
+fn fresh_share(rows: &[KindRow]) -> f64 {
+    let high = |row: &KindRow| row.interval.map_or(row.faults, |(_, high)| high) as f64;
     let fresh: f64 = rows.iter().filter(|row| row.kind.is_fresh()).map(high).sum();
     let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
     if all > 0.0 { (fresh / all).min(1.0) } else { 0.0 }
 }
 
 /// Mean memory per fault of these rows that takes any; `page` without such faults.
-fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
+fn fresh_bytes(rows: &[KindRow], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
     let fresh = rows.iter().filter(|r| r.kind.is_fresh()).map(|r| (bytes_of(r.kind), r.faults as f64));
     let (sum, faults) =
         fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));

@@ -64,9 +64,8 @@ fn interleaved(intervals: &[Vec<bool>], most: u64) -> u64 {
 
 fn some_flows() -> impl Strategy<Value = Vec<Flow>> {
     let flow = (0..30_u64, 0..30_u64).prop_map(|(faults, releases)| Flow { faults, releases });
-    let one_sided = (0..60_u64, any::<bool>()).prop_map(|(n, release)| match release {
-        true => Flow { faults: 0, releases: n },
-        false => Flow { faults: n, releases: 0 },
+    let one_sided = (0..60_u64, any::<bool>()).prop_map(|(n, release)| {
+        if release { Flow { faults: 0, releases: n } } else { Flow { faults: n, releases: 0 } }
     });
     prop::collection::vec(prop_oneof![flow, one_sided], 0..40)
 }

@@ -12,16 +12,16 @@ fn exactly(value: f64) -> Interval {
     Interval { value, low: value, high: value }
 }
 
-fn row(faults: f64, kinds: &[(Kind, f64)]) -> Row {
+fn row(faults: f64, kinds: &[(Kind, f64)]) -> SiteRow {
     let price_ns = 1000.0;
-    Row {
+    SiteRow {
         label: "site".into(),
         faults: exactly(faults),
         time_ns: exactly(faults * price_ns),
         resident_bytes: faults * 4096.0,
         records: 1000,
         kinds: kinds.iter().map(|(kind, share)| (*kind, share * faults, share * faults * price_ns)).collect(),
-        ..Row::default()
+        ..SiteRow::default()
     }
 }
 
@@ -41,7 +41,7 @@ fn lives(median_bytes: u64) -> BlockLives {
     }
 }
 
-fn find(row: &Row, all: &Row, lives: Option<&BlockLives>, knee: Option<Point>) -> Remedy {
+fn find(row: &SiteRow, all: &SiteRow, lives: Option<&BlockLives>, knee: Option<Point>) -> Remedy {
     let host = host();
     let blocks = lives.is_some();
     let run_ns = (0, 1_000_000_000);
@@ -62,7 +62,7 @@ const PAGES: f64 = 25_600.0;
 
 #[test]
 fn blocks_that_come_back_are_for_the_thresholds_or_a_pool() {
-    let site = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     for (bytes, cure) in [(200 << 10, Cure::Thresholds), (MIB, Cure::Thresholds), (16 * MIB, Cure::Pool)] {
         let found = find(&site, &site, Some(&lives(bytes)), None);
         assert_eq!(found.cure, Some(cure), "{bytes}");
@@ -73,7 +73,7 @@ fn blocks_that_come_back_are_for_the_thresholds_or_a_pool() {
         );
         assert!((found.time_ns.value - 0.9 * PAGES * 1000.0).abs() < 1.0);
     }
-    let heap = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
+    let heap = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
     assert_eq!(find(&heap, &heap, Some(&lives(64 << 10)), None).cure, Some(Cure::Thresholds));
 }
 
@@ -102,7 +102,7 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
         most_avoidable: None,
     };
     assert!(remedy(&pattern).how.contains("does not reach it"), "mapped by the program itself");
-    let first = Row { refault: Some(0.0), ..site.clone() };
+    let first = SiteRow { refault: Some(0.0), ..site.clone() };
     assert_eq!(find(&first, &first, None, Some(knee)).cure, None, "its own blocks did not come back");
 }
 
@@ -131,15 +131,15 @@ fn no_cure_saves_more_than_the_site_takes() {
 
 #[test]
 fn pages_given_back_inside_a_mapping_that_stays() {
-    let site = Row { again: 0.8, ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let site = SiteRow { again: 0.8, ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     assert_eq!(find(&site, &site, None, None).cure, Some(Cure::MadvFree));
-    let freed = Row { refault: Some(0.9), ..site };
+    let freed = SiteRow { refault: Some(0.9), ..site };
     assert_eq!(find(&freed, &freed, Some(&lives(16 * MIB)), None).cure, Some(Cure::Pool));
 }
 
 #[test]
 fn blocks_that_pile_up() {
-    let site = Row { refault: Some(0.05), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let site = SiteRow { refault: Some(0.05), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let queue = BlockLives { live_early: 4, live_late: 40, peak_bytes: 40 * MIB, ..lives(MIB) };
     let found = find(&site, &site, Some(&queue), None);
     assert_eq!((found.cure, found.faults.low), (Some(Cure::BoundedQueue), 0.0));
@@ -149,11 +149,11 @@ fn blocks_that_pile_up() {
 
 #[test]
 fn large_blocks_touched_whole_and_once() {
-    let site = Row { refault: Some(0.0), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let site = SiteRow { refault: Some(0.0), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let found = find(&site, &site, Some(&lives(50 * MIB)), None);
     assert_eq!(found.cure, Some(Cure::Thp));
     assert!(found.time_ns.low < found.time_ns.value && found.time_ns.value < found.faults.value * 1000.0);
-    let sparse = Row { resident_bytes: site.resident_bytes / 10.0, ..site.clone() };
+    let sparse = SiteRow { resident_bytes: site.resident_bytes / 10.0, ..site.clone() };
     assert_eq!(find(&sparse, &sparse, Some(&lives(50 * MIB)), None).cure, None);
     let table = BlockLives { never_freed: 100, last_ns: 1000, median_life_ns: None, ..lives(MIB) };
     assert_eq!(find(&site, &site, Some(&table), None).cure, Some(Cure::Prefault));
@@ -161,7 +161,7 @@ fn large_blocks_touched_whole_and_once() {
 
 #[test]
 fn nothing_is_an_answer() {
-    let small = Row { refault: Some(0.9), ..row(100.0, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let small = SiteRow { refault: Some(0.9), ..row(100.0, &[(Kind::MmapFirstWrite, 1.0)]) };
     let found = find(&small, &small, Some(&lives(16 * MIB)), None);
     assert!(found.cure.is_none() && found.why.contains("not worth"), "{found:?}");
     for kind in [Kind::FileRead, Kind::CowAfterFork, Kind::Stack, Kind::MmapFirstWrite] {
@@ -172,7 +172,7 @@ fn nothing_is_an_answer() {
 
 #[test]
 fn keeping_saves_no_more_than_the_curve_says() {
-    let site = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let (host, lives) = (host(), lives(16 * MIB));
     let pattern = |most_avoidable| Pattern {
         row: &site,
@@ -193,11 +193,11 @@ fn keeping_saves_no_more_than_the_curve_says() {
 
 #[test]
 fn a_headline_has_the_reason_that_no_site_has_a_cure() {
-    let small = Row { refault: Some(0.9), ..row(10.0, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let small = SiteRow { refault: Some(0.9), ..row(10.0, &[(Kind::MmapFirstWrite, 1.0)]) };
     let file = row(PAGES, &[(Kind::FileRead, 1.0)]);
-    let large = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let large = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let lives = lives(16 * MIB);
-    let of = |row: &Row| find(row, &large, Some(&lives), None);
+    let of = |row: &SiteRow| find(row, &large, Some(&lives), None);
     assert_eq!(
         why_none(&[of(&small), of(&small)]).unwrap(),
         "a cure of each would save less than 2.0 % of the CPU time"

@@ -125,10 +125,8 @@ impl<'a> Judge<'a> {
     fn appeared(&self, seen: &Compared, runs: &[Estimate]) -> f64 {
         let (before, after) = runs.split_at(self.before);
         let is_before = before.iter().any(|run| run.faults > 0.0);
-        let ([without, with], side) = match is_before {
-            true => ([after, before], seen.pair.before),
-            false => ([before, after], seen.pair.after),
-        };
+        let ([without, with], side) =
+            if is_before { ([after, before], seen.pair.before) } else { ([before, after], seen.pair.after) };
         if without.iter().any(|run| run.faults > 0.0) {
             return 0.0;
         }

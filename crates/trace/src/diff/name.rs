@@ -140,9 +140,10 @@ impl<'a> Names<'a> {
     fn place(&self, frame: &Frame) -> String {
         let Some(module) = self.stacks().module(frame) else { return "[unknown]".to_owned() };
         let file = if module.short_name() == self.program { "[program]" } else { module.short_name() };
-        match self.same_files.contains(&module.path) {
-            true => format!("{file}+{:#x}", frame.address),
-            false => format!("[{}]", file.trim_matches(['[', ']'])),
+        if self.same_files.contains(&module.path) {
+            format!("{file}+{:#x}", frame.address)
+        } else {
+            format!("[{}]", file.trim_matches(['[', ']']))
         }
     }
 }

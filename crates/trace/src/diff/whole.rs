@@ -5,7 +5,7 @@
 //! rows have to add up to the exact difference, and their interval is the possible change of the others.
 //!
 //! In: differences of all rows with their variances. Out: the same, adjusted for the judgement. The row shown
-//! keeps its own samples; [`super::Row::explains`] stands beside them.
+//! keeps its own samples; [`super::DiffRow::explains`] stands beside them.
 
 use crate::tuning::DIFF_RIVAL_ODDS;
 

@@ -198,9 +198,10 @@ fn t_interval(values: &[f64]) -> (f64, f64) {
     let used: Vec<f64> = values.iter().map(|v| if is_positive { v.ln() } else { *v }).collect();
     let (mean, variance) = mean_with_variance(&used);
     let half = student_t(used.len() - 1) * variance.sqrt();
-    match is_positive {
-        true => ((mean - half).exp(), (mean + half).exp().min(f64::MAX)),
-        false => (mean - half, mean + half),
+    if is_positive {
+        ((mean - half).exp(), (mean + half).exp().min(f64::MAX))
+    } else {
+        (mean - half, mean + half)
     }
 }
 

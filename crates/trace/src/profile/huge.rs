@@ -39,10 +39,8 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
         (seen, squares) = (seen + weight, squares + weight * weight);
     }
     let [others, estimate] = given;
-    let unseen = match seen > 0.0 {
-        true => most_of(estimate, squares / seen).min(others + estimate),
-        false => others + estimate,
-    };
+    let unseen =
+        if seen > 0.0 { most_of(estimate, squares / seen).min(others + estimate) } else { others + estimate };
     let is_all = HUGE_SHOWN_SHARE * most <= likely || exact + estimate > 0.0 && most <= exact + unseen;
     let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
     let least = least.max(exact).min(most);
@@ -53,10 +51,8 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     }
     let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
     let scales = [part(others + estimate - left, others), part(left, estimate)];
-    weights.scale(found, |fault| match fault.kernel {
-        true => 1.0,
-        false => scales[usize::from(fault.kind == Kind::Thp)],
-    });
+    weights
+        .scale(found, |fault| if fault.kernel { 1.0 } else { scales[usize::from(fault.kind == Kind::Thp)] });
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
 }
 

@@ -16,7 +16,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
-use crate::kind::{ALL, Kind, Row, Source};
+use crate::kind::{ALL, Kind, KindRow, Source};
 use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
 
@@ -75,7 +75,7 @@ pub(crate) fn rows(
     kinds: &Kinds,
     known: Exactness,
     counted_in_windows: u64,
-) -> (Vec<Row>, Option<BeyondWait4>, RowNotes) {
+) -> (Vec<KindRow>, Option<BeyondWait4>, RowNotes) {
     // Without counts, as in a file of perf's, the recorded faults are the total.
     let counts = observation.counts;
     let is_counted = counts.user_faults.is_some() || counts.all_faults.is_some() || counted_in_windows > 0;
@@ -93,7 +93,7 @@ pub(crate) fn rows(
     let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
-            rows.push(Row::new(kind, faults, source));
+            rows.push(KindRow::new(kind, faults, source));
         }
     };
     push(Kind::Major, parts.major, Source::Counted);
@@ -204,19 +204,26 @@ fn has_past(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
-fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<Row> {
+fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
     let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
     if sampled <= 0.0 {
-        return if user > 0 { vec![Row::new(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
+        return if user > 0 {
+            vec![KindRow::new(Kind::UserUnknown, user, Source::Counted)]
+        } else {
+            Vec::new()
+        };
     }
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
-        let source = match known.all {
-            _ if has_past(kind) && !known.pages => Source::Inferred,
-            false if kind == Kind::Thp => Source::Inferred,
-            true => Source::Counted,
-            false => Source::Sampled,
+        let source = if has_past(kind) && !known.pages {
+            Source::Inferred
+        } else if known.all {
+            Source::Counted
+        } else if kind == Kind::Thp {
+            Source::Inferred
+        } else {
+            Source::Sampled
         };
         // The upper bound of huge pages is a count, not a share.
         let scale = if kind == Kind::Thp { 1.0 } else { user as f64 / sampled };
@@ -226,7 +233,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<Row> {
             (low.min(faults), high.clamp(faults, user))
         });
         if faults > 0 || interval.is_some_and(|(_, high)| kind == Kind::Thp && high > 0) {
-            rows.push(Row { interval, ..Row::new(kind, faults, source) });
+            rows.push(KindRow { interval, ..KindRow::new(kind, faults, source) });
         }
     }
     rows

@@ -251,9 +251,10 @@ impl SizeTally {
         // Records are lost in runs, not one by one.
         let lost = LOST_IN_RUNS * 1.96 * self.lost.sqrt();
         let part = |own: f64, all: f64| if all > 0.0 { own / all * whole.doubt } else { 0.0 };
-        let shifted = match all.extra() > 0.0 {
-            true => part(self.extra, all.extra()) - part(self.by_samples, all.by_samples()),
-            false => part(self.by_samples, all.by_samples()),
+        let shifted = if all.extra() > 0.0 {
+            part(self.extra, all.extra()) - part(self.by_samples, all.by_samples())
+        } else {
+            part(self.by_samples, all.by_samples())
         };
         let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
@@ -290,9 +291,10 @@ impl SizeTally {
         let timed: f64 = self.clusters.iter().map(|cluster| cluster.timed).sum();
         let sum_ns: f64 = self.clusters.iter().map(|cluster| cluster.sum_ns).sum();
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
-            return match self.is_huge {
-                true => [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0],
-                false => all.foreign_price_spread(price_ns),
+            return if self.is_huge {
+                [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0]
+            } else {
+                all.foreign_price_spread(price_ns)
             };
         }
         let weighted: Vec<&PriceCluster> =

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
-use crate::kind::{ALL, FIRST_TOUCHES, Kind, Row, Source};
+use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
 use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW};
@@ -58,7 +58,7 @@ pub(crate) struct Inputs<'a> {
 
 /// Fills in the rows' times and returns the total, not yet limited by CPU time; `None` with a note if no time
 /// is known.
-pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [KindRow]) -> (Option<FaultTime>, Option<String>) {
     let kinds = inputs.kinds;
     if kinds.timed() == 0 {
         return match inputs.truth_ns {
@@ -113,7 +113,11 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>,
     (Some(time), None)
 }
 
-fn calibrated(truth_ns: f64, inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+fn calibrated(
+    truth_ns: f64,
+    inputs: &Inputs<'_>,
+    rows: &mut [KindRow],
+) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
         let value = truth_ns * faults as f64 / 1e9;
         let huge = inputs.huge_at_most.unwrap_or(0).min(faults) as f64;
@@ -158,7 +162,7 @@ fn share(seconds: Interval, cpu_ns: f64) -> Interval {
 }
 
 /// Microseconds per MiB that faults made resident.
-pub(crate) fn us_per_mib(rows: &[Row], host: &Host) -> Option<f64> {
+pub(crate) fn us_per_mib(rows: &[KindRow], host: &Host) -> Option<f64> {
     let known =
         rows.iter().filter_map(|r| Some((r.seconds?, host.bytes_made_resident(r.kind)? * r.faults as f64)));
     let (seconds, bytes) = known.fold((0.0, 0.0), |(s, b), (seconds, bytes)| (s + seconds, b + bytes));

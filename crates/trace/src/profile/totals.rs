@@ -11,7 +11,7 @@ use super::strata::Strata;
 use super::time::{self, FaultTime};
 use super::{Profile, Weighted};
 use crate::fault::Faults;
-use crate::kind::{Kind, Row};
+use crate::kind::{Kind, KindRow};
 use crate::observation::{Calibration, Observation};
 use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
 
@@ -19,7 +19,7 @@ use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// One row per kind, the dearest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<KindRow>,
     /// Counted by the events, but missing from `wait4`.
     pub beyond_wait4: Option<BeyondWait4>,
     /// Time of the faults; `None` if nothing is known.
@@ -100,7 +100,7 @@ impl Totals {
         }
         widen(&mut rows, &facts, &disagreements, observation);
         // Highest time first; rows without a time stay sorted by count.
-        let seconds = |row: &Row| row.seconds.unwrap_or(0.0);
+        let seconds = |row: &KindRow| row.seconds.unwrap_or(0.0);
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
         let beyond = beyond(profile, &rows);
@@ -145,7 +145,7 @@ fn faults_of(profile: &Profile, of: Mode) -> f64 {
     faults.map(|fault| fault.faults).sum()
 }
 
-fn row_faults(rows: &[Row], of: Mode) -> u64 {
+fn row_faults(rows: &[KindRow], of: Mode) -> u64 {
     let is_of = |kind: Kind| match of {
         Mode::User => kind.is_user(),
         Mode::Kernel => kind == Kind::KernelMode,
@@ -155,7 +155,7 @@ fn row_faults(rows: &[Row], of: Mode) -> u64 {
 }
 
 /// Scales the faults of the profile to the rows. Major faults beyond the seen ones go to `beyond`.
-fn fit(profile: &mut Profile, rows: &[Row]) {
+fn fit(profile: &mut Profile, rows: &[KindRow]) {
     for of in [Mode::User, Mode::Kernel, Mode::Major] {
         let (seen, counted) = (faults_of(profile, of), row_faults(rows, of) as f64);
         let part = counted / seen;
@@ -174,7 +174,7 @@ fn fit(profile: &mut Profile, rows: &[Row]) {
 }
 
 /// Cuts the time of minor faults to a part of it.
-fn cut(profile: &mut Profile, rows: &mut [Row], part: f64) {
+fn cut(profile: &mut Profile, rows: &mut [KindRow], part: f64) {
     rows.iter_mut().filter_map(|row| row.seconds.as_mut()).for_each(|seconds| *seconds *= part);
     for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
         if fault.kind != Kind::Major {
@@ -184,7 +184,7 @@ fn cut(profile: &mut Profile, rows: &mut [Row], part: f64) {
 }
 
 /// No row takes more than all may take, in seconds.
-fn bound_rows(rows: &mut [Row], bound: f64) {
+fn bound_rows(rows: &mut [KindRow], bound: f64) {
     for row in rows {
         let ends = row.seconds.zip(row.seconds_interval);
         row.seconds_interval = ends.map(|(value, (low, high))| (low.min(value), high.min(bound).max(value)));
@@ -192,9 +192,9 @@ fn bound_rows(rows: &mut [Row], bound: f64) {
 }
 
 /// Faults that no fault of the profile represents.
-fn beyond(profile: &Profile, rows: &[Row]) -> Vec<(Kind, u64, Option<f64>)> {
+fn beyond(profile: &Profile, rows: &[KindRow]) -> Vec<(Kind, u64, Option<f64>)> {
     let [user, kernel, major] = [Mode::User, Mode::Kernel, Mode::Major].map(|of| faults_of(profile, of));
-    let missing = |row: &Row| match row.kind {
+    let missing = |row: &KindRow| match row.kind {
         Kind::Major => row.faults.saturating_sub(major.round() as u64),
         Kind::KernelMode if kernel > 0.0 => 0,
         kind if kind.is_user() && user > 0.0 => 0,
@@ -205,7 +205,7 @@ fn beyond(profile: &Profile, rows: &[Row]) -> Vec<(Kind, u64, Option<f64>)> {
 }
 
 /// Widens the intervals of kinds as far as the disagreements demand.
-fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observation: &Observation) {
+fn widen(rows: &mut [KindRow], facts: &Facts, disagreements: &[Disagreement], observation: &Observation) {
     let page_bytes = observation.host.page_bytes.max(1) as f64;
     let user: u64 = row_faults(rows, Mode::User);
     for disagreement in disagreements {
@@ -238,7 +238,7 @@ fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observ
     }
 }
 
-fn stretch(row: &mut Row, below: u64, above: u64, most: u64) {
+fn stretch(row: &mut KindRow, below: u64, above: u64, most: u64) {
     let (low, high) = row.interval.unwrap_or((row.faults, row.faults));
     let low = low.min(row.faults.saturating_sub(below));
     let high = high.max(row.faults.saturating_add(above).min(most.max(row.faults)));

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use crate::fault::Faults;
-use crate::kind::{Kind, Row};
+use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
 use crate::tuning::{
@@ -117,7 +117,7 @@ fn processes(observation: &Observation) -> Option<u64> {
 
 impl Facts {
     /// Collects them; time and its bound are filled in later.
-    pub(crate) fn new(observation: &Observation, found: &Faults, rows: &[Row]) -> Self {
+    pub(crate) fn new(observation: &Observation, found: &Faults, rows: &[KindRow]) -> Self {
         let (usage, counts) = (observation.usage, observation.counts);
         let waited = usage.minor_faults.saturating_add(usage.major_faults);
         let is_waited = waited > 0 || usage.cpu_ns() > 0;
@@ -171,7 +171,7 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Faults of huge pages: those recorded singly, but at least the low end of the interval.
-fn huge_found(found: &Faults, rows: &[Row]) -> f64 {
+fn huge_found(found: &Faults, rows: &[KindRow]) -> f64 {
     let seen = found.faults.iter().filter(|fault| fault.kind == Kind::Thp).count() as u64;
     let row = rows.iter().find(|row| row.kind == Kind::Thp);
     let least = row.map_or(0, |row| row.interval.map_or(row.faults, |(low, _)| low));
@@ -214,7 +214,7 @@ struct Resident {
 }
 
 impl Resident {
-    fn new(observation: &Observation, rows: &[Row]) -> Self {
+    fn new(observation: &Observation, rows: &[KindRow]) -> Self {
         let host = &observation.host;
         let page = host.page_bytes.max(1) as f64;
         // One fault brings a folio of mTHP at most.
@@ -225,7 +225,7 @@ impl Resident {
             Some(faults) => Some(faults as f64 * huge),
             None => (!has_huge).then_some(0.0),
         };
-        let most = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
+        let most = |row: &KindRow| row.interval.map_or(row.faults, |(_, high)| high) as f64;
         let (mut anonymous, mut others) = (0.0, 0.0);
         for row in rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec)) {
             let is_anonymous = host.bytes_made_resident(row.kind).is_some()

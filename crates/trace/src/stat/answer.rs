@@ -1,7 +1,7 @@
 //! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
 use super::missing::{self, missing};
-use super::{Kind, Row, Stat, kernel, serial};
+use super::{Kind, KindRow, Stat, kernel, serial};
 use crate::avoid;
 use crate::fault::Faults;
 use crate::measurement::Count;
@@ -110,9 +110,9 @@ fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
     notes
 }
 
-fn row_notes(rows: &[Row], timed: bool) -> Vec<String> {
+fn row_notes(rows: &[KindRow], timed: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let priced = |r: &&Row| {
+    let priced = |r: &&KindRow| {
         matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate) && r.p50_ns.is_none()
     };
     if timed && rows.iter().any(|r| priced(&r)) {

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::serial::ONE_THREAD;
-use super::{FaultTime, Kind, Row, Serialisation, Source};
+use super::{FaultTime, Kind, KindRow, Serialisation, Source};
 use crate::observation::{Observation, SourceNote};
 
 /// A missing part of the answer.
@@ -56,7 +56,7 @@ impl Part {
 /// The answer so far.
 pub(super) struct Inputs<'a> {
     pub(super) observation: &'a Observation,
-    pub(super) rows: &'a [Row],
+    pub(super) rows: &'a [KindRow],
     pub(super) time: Option<&'a FaultTime>,
     /// The reason if there is no avoidable curve; `None` if there is one, or memory was not read.
     pub(super) no_curve: Option<String>,

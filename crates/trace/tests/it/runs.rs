@@ -6,7 +6,7 @@ use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
 use faultless_trace::profile::{Basis, Profile, Totals, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
-use faultless_trace::stat::{FaultTime, Interval, Kind, Row, Source};
+use faultless_trace::stat::{FaultTime, Interval, Kind, KindRow, Source};
 
 use super::scenario;
 
@@ -171,7 +171,7 @@ fn totals(profile: &Profile) -> Totals {
     let sum = |is_major: bool, of: fn(&Weighted) -> f64| {
         profile.faults.iter().filter(|fault| (fault.kind == Kind::Major) == is_major).map(of).sum::<f64>()
     };
-    let row = |kind, is_major| Row {
+    let row = |kind, is_major| KindRow {
         kind,
         faults: sum(is_major, |fault| fault.faults).round() as u64,
         interval: None,

@@ -4,7 +4,7 @@ use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::observation::{Access, EventLoss, What};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::{Recording, Stacks};
-use faultless_trace::sites::{Group, NO_STACK, Row, Sites};
+use faultless_trace::sites::{Group, NO_STACK, SiteRow, Sites};
 use faultless_trace::stat::Kind;
 
 use super::recorded::{Run, Truth, mixed};
@@ -14,7 +14,7 @@ fn rows(recording: &Recording, by: Group) -> Sites {
     Sites::new(recording, &Profile::new(recording), by)
 }
 
-fn find<'a>(sites: &'a Sites, label: &str) -> &'a Row {
+fn find<'a>(sites: &'a Sites, label: &str) -> &'a SiteRow {
     let found = sites.rows.iter().find(|row| row.label == label);
     found.unwrap_or_else(|| {
         panic!("no {label} in {:#?}", sites.rows.iter().map(|r| &r.label).collect::<Vec<_>>())

@@ -2,11 +2,11 @@
 
 use faultless_trace::Stat;
 use faultless_trace::observation::{Access, What};
-use faultless_trace::stat::{Kind, Row, Serialisation, Source};
+use faultless_trace::stat::{Kind, KindRow, Serialisation, Source};
 
 use super::scenario::{self, ANON, MIB, PAGE, Script};
 
-fn row(stat: &Stat, kind: Kind) -> Option<&Row> {
+fn row(stat: &Stat, kind: Kind) -> Option<&KindRow> {
     stat.rows.iter().find(|r| r.kind == kind)
 }
 

@@ -91,7 +91,7 @@ fn all_views_of_a_recording_have_the_same_totals() {
         for by in [Group::Site, Group::Function, Group::Kind, Group::Mapping, Group::Thread, Group::Process] {
             let sites = Sites::new(&recording, &profile, by);
             let sum =
-                |of: &dyn Fn(&faultless_trace::sites::Row) -> f64| sites.rows.iter().map(of).sum::<f64>();
+                |of: &dyn Fn(&faultless_trace::sites::SiteRow) -> f64| sites.rows.iter().map(of).sum::<f64>();
             near(name, "faults of a table", sum(&|row| row.faults.value) + beyond, faults);
             near(name, "time of a table", sum(&|row| row.time_ns.value) + beyond_ns, time_ns + disk_ns);
         }

@@ -141,10 +141,7 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     if report.is_interrupted {
         eprintln!("faultless: interrupted; figures are of the rounds until then");
     }
-    let text = match json {
-        true => serde_json::to_string_pretty(&report)? + "\n",
-        false => text::text(&report),
-    };
+    let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { text::text(&report) };
     let code = match report.answer {
         _ if report.is_interrupted => INTERRUPTED,
         Answer::Holds => 0,
@@ -362,10 +359,12 @@ impl Said {
                 ns * part(timed, self.faults(wanted))
             })
             .sum();
-        let part = match self.own.kinds.is_empty() {
-            true => part(self.own.faults, self.kinds.iter().map(|(_, faults, _)| faults).sum()),
-            false if all_ns > 0.0 => own_ns / all_ns,
-            false => 1.0,
+        let part = if self.own.kinds.is_empty() {
+            part(self.own.faults, self.kinds.iter().map(|(_, faults, _)| faults).sum())
+        } else if all_ns > 0.0 {
+            own_ns / all_ns
+        } else {
+            1.0
         };
         Some(self.time_ns?.times(part))
     }

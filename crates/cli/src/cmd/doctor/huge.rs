@@ -54,9 +54,10 @@ fn thp(host: &Host, prices: &Prices) -> Option<Row> {
 
 /// The command that makes THP available on request.
 pub(super) fn enable_thp(thp: &Thp) -> String {
-    let size = match thp.word() == thp.enabled.as_deref() {
-        true => String::new(),
-        false => format!("hugepages-{}kB/", thp.pmd_bytes.unwrap_or(0) >> 10),
+    let size = if thp.word() == thp.enabled.as_deref() {
+        String::new()
+    } else {
+        format!("hugepages-{}kB/", thp.pmd_bytes.unwrap_or(0) >> 10)
     };
     format!("echo madvise > /sys/kernel/mm/transparent_hugepage/{size}enabled (root)")
 }
@@ -201,12 +202,13 @@ fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
         "memory set aside: only MAP_HUGETLB, SHM_HUGETLB, hugetlbfs and GLIBC_TUNABLES hugetlb=2 can use it";
     let row =
         Row::new("hugetlb pools", value.join(", "), Grade::Note, meaning).source("hugetlbpage.rst; mmap(2)");
-    Some(match unused {
-        true => row.advice(format!(
+    Some(if unused {
+        row.advice(format!(
             "nothing uses it: give it back with nr_hugepages=0, or use it (page size {})",
             Bytes(first.page_bytes as u64)
-        )),
-        false => row,
+        ))
+    } else {
+        row
     })
 }
 

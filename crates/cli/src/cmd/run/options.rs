@@ -166,9 +166,8 @@ impl Options {
             return Err(Failure(format!("--stock is for memory that is made ready ahead of need; {remedy}")));
         }
         let marks = self.stock.unwrap_or(STOCK);
-        let with_marks = |word: String, is_ahead: bool| match is_ahead {
-            true => format!("{word}:{}-{}", marks.low, marks.high),
-            false => word,
+        let with_marks = |word: String, is_ahead: bool| {
+            if is_ahead { format!("{word}:{}-{}", marks.low, marks.high) } else { word }
         };
         let summary = self.summary || self.summary_format.is_some() || self.summary_file.is_some();
         let summary_file = self.summary_file.as_deref().map(Sink::replaceable).transpose()?;

@@ -47,10 +47,13 @@ pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
             Err(_) => {}
         }
     }
-    Err(Failure(refused.unwrap_or_else(|| match name.as_bytes().starts_with(b"-") {
-        // Any word that is no option of ours counts as the command.
-        true => format!("no such option or command: {shown}; see --help, and write -- before the command"),
-        false => format!("no such command: {shown}; check the spelling or give its path"),
+    Err(Failure(refused.unwrap_or_else(|| {
+        if name.as_bytes().starts_with(b"-") {
+            // Any word that is no option of ours counts as the command.
+            format!("no such option or command: {shown}; see --help, and write -- before the command")
+        } else {
+            format!("no such command: {shown}; check the spelling or give its path")
+        }
     })))
 }
 

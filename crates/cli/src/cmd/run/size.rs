@@ -37,9 +37,10 @@ pub(super) struct Marks {
 pub(super) fn marks(text: &str) -> Result<Marks, String> {
     let (low, high) = text.split_once('-').ok_or("expected two sizes, such as 64M-256M")?;
     let marks = Marks { low: size(low)?, high: size(high)? };
-    match marks.low > 0 && marks.low <= marks.high {
-        true => Ok(marks),
-        false => Err("the first size is where filling begins: more than 0, and at most the second".into()),
+    if marks.low > 0 && marks.low <= marks.high {
+        Ok(marks)
+    } else {
+        Err("the first size is where filling begins: more than 0, and at most the second".into())
     }
 }
 

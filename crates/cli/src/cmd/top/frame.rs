@@ -26,10 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, colour: bool) {
     let theme = Theme { colour };
     let area = frame.area();
     let roomy = area.height >= SITES_FROM;
-    let sites = match roomy {
-        true => ((area.height - 8) * 2 / 5).clamp(4, 14),
-        false => 0,
-    };
+    let sites = if roomy { ((area.height - 8) * 2 / 5).clamp(4, 14) } else { 0 };
     let spark = if roomy { SPARK_ROWS } else { 2 };
     let parts = [
         Constraint::Length(2),

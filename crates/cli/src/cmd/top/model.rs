@@ -191,10 +191,7 @@ impl Model {
 
     /// Rows of the table, in order.
     pub(super) fn rows(&self) -> Vec<&Task> {
-        let tasks = match self.shows_threads() {
-            true => &self.interval.threads,
-            false => &self.interval.processes,
-        };
+        let tasks = if self.shows_threads() { &self.interval.threads } else { &self.interval.processes };
         let mut rows: Vec<&Task> =
             tasks.iter().filter(|task| self.detail.is_none_or(|pid| task.pid == pid)).collect();
         rows.sort_by(|a, b| self.sort.compare(a, b));

@@ -85,19 +85,16 @@ impl Case {
 
     /// This command with an interposer whose pool fails as `failure` says, such as "mmap:1". The shipped
     /// interposer cannot inject failures.
-    #[allow(dead_code, reason = "only some of the test files use it")]
     pub(crate) fn failing(self, failure: &str) -> Self {
         self.preloaded(&[failing_interposer()]).env("FAULTLESS_FAIL", failure)
     }
 
     /// The same with the small-object allocator behind the interposer.
-    #[allow(dead_code, reason = "only some of the test files use it")]
     pub(crate) fn failing_with_small(self, failure: &str) -> Self {
         self.preloaded(&[failing_interposer(), Path::new(env!("FAULTLESS_SMALL"))])
             .env("FAULTLESS_FAIL", failure)
     }
 
-    #[allow(dead_code, reason = "only some of the test files use it")]
     fn preloaded(self, libraries: &[&Path]) -> Self {
         let libraries: Vec<_> = libraries.iter().map(|path| path.to_str().unwrap()).collect();
         self.env("LD_PRELOAD", &libraries.join(":"))
@@ -132,7 +129,6 @@ impl Case {
 }
 
 /// The interposer with the feature `inject-failures`, built by the first test that needs it.
-#[allow(dead_code, reason = "only some of the test files use it")]
 fn failing_interposer() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

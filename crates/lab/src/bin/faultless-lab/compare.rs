@@ -10,7 +10,7 @@ use faultless_lab::record::{Note, VIOLATION};
 use faultless_lab::{Results, record};
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
-use faultless_trace::change::{Change, Kind};
+use faultless_trace::change::{Change, Direction};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
@@ -84,7 +84,8 @@ fn by_chance(changes: &[Change]) -> String {
     const BEYOND: f64 = 0.05;
     let varies = |found: &Option<Interval>| found.is_some_and(|found| found.low < found.high);
     let varying: Vec<&Change> = changes.iter().filter(|change| change.figures.iter().any(varies)).collect();
-    let changed = varying.iter().filter(|change| matches!(change.kind, Kind::More | Kind::Less)).count();
+    let changed =
+        varying.iter().filter(|change| matches!(change.kind, Direction::More | Direction::Less)).count();
     format!(
         "{changed} of the {} figures that vary within a record changed; up to {:.0}, one in twenty, would be found to have by \
          chance if nothing had: trust what cells beside each other share.",

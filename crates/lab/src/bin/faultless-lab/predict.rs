@@ -159,11 +159,10 @@ type Answer = (String, String, bool);
 fn validated(args: &Args) -> Result<Answer, Failure> {
     let validation = validate::validate(validate::SAMPLES, args.seed).map_err(failure)?;
     let holds = validation.holds();
-    let text = match args.json {
-        true => {
-            serde_json::to_string_pretty(&JsonValidation { schema: SCHEMA, holds, validation: &validation })?
-        }
-        false => text::validation(&validation),
+    let text = if args.json {
+        serde_json::to_string_pretty(&JsonValidation { schema: SCHEMA, holds, validation: &validation })?
+    } else {
+        text::validation(&validation)
     };
     Ok((text + "\n", text::validation_page(&validation), holds))
 }
@@ -187,8 +186,8 @@ fn predicted(args: &Args) -> Result<Answer, Failure> {
     });
     bar.finish_and_clear();
     let forecasts = forecasts.map_err(failure)?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&Json {
+    let text = if args.json {
+        serde_json::to_string_pretty(&Json {
             schema: SCHEMA,
             record: counted.as_ref().map(|found| JsonRecord {
                 taken: &found.taken,
@@ -202,11 +201,10 @@ fn predicted(args: &Args) -> Result<Answer, Failure> {
             seed: args.seed,
             parameters: &parameters,
             forecasts: &forecasts,
-        })?,
-        false => {
-            let before = counted.as_ref().map_or(String::new(), |found| text::counted(found) + "\n");
-            before + &text::forecast(&question, &forecasts)
-        }
+        })?
+    } else {
+        let before = counted.as_ref().map_or(String::new(), |found| text::counted(found) + "\n");
+        before + &text::forecast(&question, &forecasts)
     };
     let page = text::forecast_page(&question, &parameters, &forecasts, counted.as_ref());
     let holds = counted.as_ref().is_none_or(|found| found.sums.iter().all(Sum::holds));

@@ -12,7 +12,7 @@ use crate::Refusal;
 /// The deviation of a rate when the same run is repeated: the standard deviation of its logarithm. A set weighs by the normal density of its distance from the fitted rows.
 pub const REPEATED: f64 = 0.02;
 /// Sets are kept for deviations up to this, to see how much depends on that figure.
-pub const MOST_REPEATED: f64 = 0.04;
+pub(crate) const MOST_REPEATED: f64 = 0.04;
 /// A set is given up if a rate is further off than this by exact MVA, which ignores what MVA can't hold...
 const SCREENED: f64 = 0.12;
 /// ... or by a short run.
@@ -115,9 +115,10 @@ pub fn fit(source: &Source, samples: usize, seed: u64) -> Result<Fit, Refusal> {
         }
     })?;
     let kept: Vec<Machine> = kept.into_iter().flatten().collect();
-    match kept.is_empty() {
-        true => Err(Refusal(format!("none of {samples} parameter sets meets the fitted rows; try more"))),
-        false => Ok(Fit { tried: samples, kept }),
+    if kept.is_empty() {
+        Err(Refusal(format!("none of {samples} parameter sets meets the fitted rows; try more")))
+    } else {
+        Ok(Fit { tried: samples, kept })
     }
 }
 
@@ -135,9 +136,10 @@ impl Machine {
         let clear_ns = whole_ns - path_ns;
         let locked = sample.take(Range::new(0.1, 1.0));
         let moved_ns = sample.take(Range::new(0.0, 4_000.0));
-        let saturation = match sample.choose(&[true, true, false]) {
-            true => Saturation::Share(sample.take(Range::new(0.0, 0.8))),
-            false => Saturation::Streams(sample.take(Range::new(1.5, 8.0))),
+        let saturation = if sample.choose(&[true, true, false]) {
+            Saturation::Share(sample.take(Range::new(0.0, 0.8)))
+        } else {
+            Saturation::Streams(sample.take(Range::new(1.5, 8.0)))
         };
         let service = sample.choose(&[Service::Fixed, Service::Exponential]);
         let line_power = sample.take(Range::new(0.8, 1.2));
@@ -282,10 +284,7 @@ impl Machine {
             if (rate / targets.with - 1.0).abs() <= CALIBRATED {
                 return Ok(Some(self));
             }
-            match rate < targets.with {
-                true => low = self.scrub.idle_share,
-                false => high = self.scrub.idle_share,
-            }
+            if rate < targets.with { low = self.scrub.idle_share } else { high = self.scrub.idle_share }
         }
         Ok(None)
     }
@@ -338,7 +337,7 @@ impl Runs {
     }
 
     /// All rows of the document beside their intervals, if rates repeat with this deviation.
-    pub fn predictions(&self, repeated: f64) -> Vec<Predicted> {
+    pub(crate) fn predictions(&self, repeated: f64) -> Vec<Predicted> {
         let predicted = |(row, outcomes): &(Row, Vec<Outcome>)| {
             let of = |figure: fn(&Outcome) -> f64| {
                 let weights = self.squares.iter().map(|squares| weight(*squares, repeated));

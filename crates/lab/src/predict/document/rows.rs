@@ -59,7 +59,7 @@ pub const ROWS: [Row; 16] = [
 ];
 
 /// The rows that the fit may read.
-pub const FITTED: [&str; 7] = [
+pub(crate) const FITTED: [&str; 7] = [
     "without, 1 thread",
     "without, 2 threads",
     "without, 4 threads",

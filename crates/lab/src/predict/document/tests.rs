@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use super::rows::FITTED;
 use super::*;
 
 #[test]

@@ -170,9 +170,10 @@ impl Boot {
         let pages = (free_pages as u32).div_ceil(block) * block;
         let batch = batch(self.free_pages);
         let longest = self.free_pages / LONGEST_LISTS / self.processors as f64;
-        let high = match load.has_short_lists {
-            true => f64::from(4 * batch),
-            false => sample.take(Range::new(0.5, 1.0)) * longest,
+        let high = if load.has_short_lists {
+            f64::from(4 * batch)
+        } else {
+            sample.take(Range::new(0.5, 1.0)) * longest
         };
         // The test before left its pages in the list of the processor that unmapped them.
         let dirty = sample.take(Range::new(0.0, 1.0)) * high / load.threads.len() as f64;
@@ -280,12 +281,10 @@ impl Load {
     }
 
     fn hit_ratio(&self, outcome: &Outcome) -> f64 {
-        match self.is_second {
-            true => outcome
-                .passes
-                .get(1)
-                .map_or(f64::NAN, |(faults, hits)| *hits as f64 / (*faults).max(1) as f64),
-            false => outcome.hit_ratio(),
+        if self.is_second {
+            outcome.passes.get(1).map_or(f64::NAN, |(faults, hits)| *hits as f64 / (*faults).max(1) as f64)
+        } else {
+            outcome.hit_ratio()
         }
     }
 }

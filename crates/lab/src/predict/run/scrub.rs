@@ -146,10 +146,7 @@ impl Run<'_> {
                 }
                 self.release_zone(node);
                 self.nodes[node].scrubbing -= 1;
-                match self.scrubbers[index].rest_ns > 0.0 {
-                    true => self.rest(index),
-                    false => self.begin(index),
-                }
+                if self.scrubbers[index].rest_ns > 0.0 { self.rest(index) } else { self.begin(index) }
             }
         }
     }
