@@ -37,7 +37,7 @@ pub(super) struct Judged {
     pub(super) time_ns: Pair,
     /// Price of a fault after over before, apart from the machine's change; `None` if within chance.
     pub(super) price: Option<f64>,
-    /// See [`super::Row::explains`].
+    /// See [`super::DiffRow::explains`].
     pub(super) explains: Option<Interval>,
 }
 
