@@ -1,9 +1,12 @@
 //! What a first touch costs on this machine now, and by how much the event pair misreads it.
 //!
-//! In: nothing. Out: a [`Calibration`]. This thread touches blocks of private base pages, alternately with
+//! In: nothing. Out: a [`Calibration`]. A thread touches blocks of private base pages, alternately with
 //! the pair off and on. The two medians give the true cost and the cost of recording. The offset is the
 //! difference between a reading and the touches just before it. Without the pair only the true cost remains,
 //! and readings equal it.
+//!
+//! A machine changes its speed within a tenth of a second. So only a few rounds come before the program
+//! starts. The others are spread over its run, between bursts, and the rest comes at the end.
 //!
 //! While anyone has such an event open, the kernel checks every fault of every process for events that count
 //! it (a static key per kind, `perf_swevent_enabled`). An unwatched program does not pay for that. So this
@@ -28,37 +31,128 @@ use crate::shape::entry;
 use crate::write_cost::{WriteCost, WriteCosts};
 use crate::{facts, tuning as t};
 
-/// Calibrates. With `end`, the output of the event at a fault's end, it calibrates the event pair too. `None`
-/// only if memory can't be mapped.
-pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<WriteCost>)> {
-    let clock = Clock::begin(empty_ticks());
-    let open_ticks = end.and_then(|_| open_ticks(t::CALIBRATION_OPENINGS));
-    let mut pair = end.and_then(|end| Pair::open(end).ok());
-    // The first block runs on cold caches.
-    Rounds::take(Touch::Write, 1, pair.as_ref())?;
-    let mut written = Rounds::take(Touch::Write, t::CALIBRATION_ROUNDS, pair.as_ref())?;
-    if written.readings_ns.is_empty() {
-        pair = None;
+/// The kinds of touches, and how many rounds of each are wanted.
+const TOUCHES: [(Touch, usize); 3] = [
+    (Touch::Write, t::CALIBRATION_ROUNDS),
+    (Touch::Read, t::CALIBRATION_OTHER_ROUNDS),
+    (Touch::WriteAfterRead, t::CALIBRATION_OTHER_ROUNDS),
+];
+/// The index of first touches.
+const WRITE: usize = 0;
+
+/// A calibration under way.
+pub(crate) struct Calibrator {
+    /// The output of the event at a fault's end; `None`: the pair is not calibrated.
+    end: Option<Output>,
+    clock: Clock,
+    open_ticks: Option<f64>,
+    pair: Option<Pair>,
+    /// In the order of [`TOUCHES`].
+    rounds: [Rounds; TOUCHES.len()],
+    write_costs: WriteCosts,
+    /// Whether more rounds may be tried while the program runs.
+    is_resumable: bool,
+    /// When the next one is due.
+    next_ns: u64,
+}
+
+impl Calibrator {
+    /// Takes the first rounds. With `end`, the output of the event at a fault's end, it calibrates the event
+    /// pair too. `None` only if memory can't be mapped.
+    pub(crate) fn begin(end: Option<Output>) -> Option<Self> {
+        let mut begun = Self {
+            end,
+            clock: Clock::begin(empty_ticks()),
+            open_ticks: end.and_then(|_| open_ticks(t::CALIBRATION_OPENINGS)),
+            pair: end.and_then(|end| Pair::open(end).ok()),
+            rounds: Default::default(),
+            write_costs: WriteCosts::default(),
+            is_resumable: end.is_some(),
+            next_ns: 0,
+        };
+        begun.take(WRITE, t::CALIBRATION_FIRST_ROUNDS)?;
+        if begun.rounds[WRITE].readings == 0 {
+            (begun.end, begun.is_resumable) = (None, false);
+        }
+        // Its ring counts against the user's limit, which the session's rings need.
+        begun.pair = None;
+        begun.next_ns = now_ns() + t::CALIBRATION_PAUSE_NS;
+        Some(begun)
     }
-    let others = [Touch::Read, Touch::WriteAfterRead]
-        .map(|touch| Rounds::take(touch, t::CALIBRATION_OTHER_ROUNDS, Some(pair.as_ref()?)));
-    let ns = clock.ns();
-    let plain_p50_ns = ns(median(&mut written.plain)?);
-    let offset_of = |rounds: &Rounds| rounds.offset_ns(&ns);
-    let offset_ns = offset_of(&written);
-    let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(plain_p50_ns, &ns);
-    let open_ns = offset_ns.and(open_ticks).map_or(0.0, |ticks| ticks * clock.tick_ns());
-    let [read_offset_ns, mapped_offset_ns] =
-        others.map(|rounds| rounds.as_ref().and_then(offset_of).map(|offset_ns| offset_ns + open_ns));
-    let calibration = Calibration {
-        truth_p50_ns: plain_p50_ns - open_ns,
-        pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
-        record_cost_ns: (loaded_p50_ns - plain_p50_ns).max(0.0),
-        pages: written.plain.len() as u32,
-        read_offset_ns,
-        mapped_offset_ns,
-    };
-    Some((calibration, pair.and_then(|pair| pair.cost())))
+
+    /// Takes a round if one is due. Returns whether it did.
+    pub(crate) fn advance(&mut self, now: u64) -> bool {
+        let done = |index: &usize| self.rounds[*index].taken as f64 / TOUCHES[*index].1 as f64;
+        let next =
+            (0..TOUCHES.len()).min_by(|a, b| done(a).total_cmp(&done(b))).filter(|next| done(next) < 1.0);
+        let Some(index) = next.filter(|_| self.is_resumable && now >= self.next_ns) else { return false };
+        self.next_ns = now + t::CALIBRATION_PAUSE_NS;
+        self.resume();
+        if self.pair.is_some() && self.take(index, 1).is_none() {
+            self.is_resumable = false;
+        }
+        if self.is_whole() {
+            self.pair = None;
+        }
+        true
+    }
+
+    /// Takes the missing rounds, as far as they are worth it for a program of that much CPU time, and
+    /// returns the calibration with the cost of one record.
+    pub(crate) fn finish(mut self, cpu_ns: u64) -> Option<(Calibration, Option<WriteCost>)> {
+        if !self.is_whole() {
+            self.is_resumable = self.end.is_some();
+            self.resume();
+        }
+        if self.pair.is_some() {
+            let worth = (cpu_ns as f64 / t::CALIBRATION_FULL_CPU_NS).min(1.0);
+            for (index, (_, wanted)) in TOUCHES.iter().enumerate() {
+                let wanted = (*wanted as f64 * worth).ceil() as usize;
+                // A refusal leaves what there is.
+                let _ = self.take(index, wanted.saturating_sub(self.rounds[index].taken));
+            }
+        }
+        self.pair = None;
+        Some((self.so_far()?, self.write_costs.cost()))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.rounds.iter().zip(TOUCHES).all(|(rounds, (_, wanted))| rounds.taken >= wanted)
+    }
+
+    /// Opens the events again. If there is no room for them while the program runs, all that is missing
+    /// comes at the end.
+    fn resume(&mut self) {
+        if self.pair.is_none() && self.is_resumable {
+            self.pair = self.end.and_then(|end| Pair::open(end).ok());
+            self.is_resumable = self.pair.is_some();
+        }
+    }
+
+    /// The calibration by the rounds so far.
+    pub(crate) fn so_far(&self) -> Option<Calibration> {
+        let ns = self.clock.ns();
+        let [written, read, mapped] = &self.rounds;
+        let plain_p50_ns = ns(median(&mut written.plain.clone())?);
+        let offset_ns = self.end.and_then(|_| written.offset_ns(&ns));
+        let loaded_p50_ns =
+            offset_ns.and_then(|_| median(&mut written.loaded.clone())).map_or(plain_p50_ns, &ns);
+        let open_ns = offset_ns.and(self.open_ticks).map_or(0.0, |ticks| ticks * self.clock.tick_ns());
+        let [read_offset_ns, mapped_offset_ns] =
+            [read, mapped].map(|rounds| rounds.offset_ns(&ns).map(|offset_ns| offset_ns + open_ns));
+        Some(Calibration {
+            truth_p50_ns: plain_p50_ns - open_ns,
+            pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
+            record_cost_ns: (loaded_p50_ns - plain_p50_ns).max(0.0),
+            pages: written.plain.len() as u32,
+            read_offset_ns,
+            mapped_offset_ns,
+        })
+    }
+
+    fn take(&mut self, index: usize, rounds: usize) -> Option<()> {
+        self.rounds[index].take(TOUCHES[index].0, rounds, self.pair.as_ref(), &mut self.write_costs)
+    }
 }
 
 /// By how much a fault of any process takes longer while `stat`'s events are open, ns: the median of many
@@ -78,12 +172,14 @@ fn open_ticks(openings: usize) -> Option<f64> {
     };
     block();
     let mut longer = Vec::with_capacity(openings);
-    for _ in 0..openings {
+    for _ in 0..=openings {
         let plain = block()?;
         let open = |event| Event::open(&Spec { event, ..HERE }, THREAD, None).ok();
         let _events = [open(Software::PageFaults)?, open(Software::MinorFaults)?];
         longer.push(block()? as f64 - plain as f64);
     }
+    // The first opening on an idle machine disturbs the block behind it.
+    longer.remove(0);
     faultless_trace::measurement::median(&longer).map(|ticks| ticks.max(0.0))
 }
 
@@ -143,45 +239,56 @@ impl Clock {
 /// Touches without events and, alternately, with them.
 #[derive(Default)]
 struct Rounds {
+    taken: usize,
     /// Ticks of each touch.
     plain: Vec<u64>,
     /// The same with events.
     loaded: Vec<u64>,
-    /// The readings of the events for `loaded`; empty without them.
-    readings_ns: Vec<u64>,
+    /// How many of `loaded` have a reading.
+    readings: usize,
     /// Per round, the median ticks without events, and the median reading with them.
     medians: Vec<(u64, u64)>,
 }
 
 impl Rounds {
-    fn take(touch: Touch, rounds: usize, pair: Option<&Pair>) -> Option<Self> {
-        let capacity = t::CALIBRATION_BLOCK_PAGES * rounds;
-        let room = || Vec::with_capacity(capacity);
-        let mut taken = Self { plain: room(), loaded: room(), readings_ns: room(), medians: Vec::new() };
+    /// Takes rounds. `None` if memory can't be mapped or the events can't be switched.
+    fn take(
+        &mut self,
+        touch: Touch,
+        rounds: usize,
+        pair: Option<&Pair>,
+        write_costs: &mut WriteCosts,
+    ) -> Option<()> {
+        let pages = t::CALIBRATION_BLOCK_PAGES;
+        self.plain.reserve(pages * rounds);
+        self.loaded.reserve(pages * rounds);
         let mut truths = Vec::with_capacity(rounds);
+        if rounds == 0 {
+            return Some(());
+        }
+        let _reading = pair.map(Pair::start_reading);
+        // The first block runs on cold caches: it read 0.4 us too long, and offsets too small by that.
+        time_touches(touch, pages, &mut Vec::with_capacity(pages), || {}).ok()?;
         for _ in 0..rounds {
-            let plain = taken.plain.len();
-            time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut taken.plain, || {}).ok()?;
+            let begin = self.plain.len();
+            time_touches(touch, pages, &mut self.plain, || {}).ok()?;
+            self.taken += 1;
             let Some(pair) = pair else { continue };
             let mut on = Ok(());
-            let begin = || on = pair.enable();
-            let touched = time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut taken.loaded, begin);
+            let touched = time_touches(touch, pages, &mut self.loaded, || on = pair.enable());
             let switched = on.and(pair.disable());
-            touched.ok()?;
-            if switched.is_err() {
-                return Some(Self { plain: taken.plain, ..Self::default() });
-            }
-            truths.push((now_ns(), median(&mut taken.plain[plain..])?));
+            touched.and(switched).ok()?;
+            truths.push((now_ns(), median(&mut self.plain[begin..])?));
         }
-        let mut readings = pair.map(Pair::read).unwrap_or_default();
+        let mut readings = pair.map(|pair| pair.read(write_costs)).unwrap_or_default();
         for (end_ns, plain) in truths {
             let later = readings.split_off(readings.partition_point(|(time_ns, _)| *time_ns < end_ns));
             let mut of_round: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
-            taken.medians.extend(median(&mut of_round).map(|reading_ns| (plain, reading_ns)));
-            taken.readings_ns.extend(of_round);
+            self.readings += of_round.len();
+            self.medians.extend(median(&mut of_round).map(|reading_ns| (plain, reading_ns)));
             readings = later;
         }
-        Some(taken)
+        Some(())
     }
 
     /// How much too long a reading is: the median over the rounds, since the machine is the same only within
@@ -209,7 +316,24 @@ struct Pair {
     /// the ring's memory out of this processor's cache, and the next entries are written there between the
     /// two time stamps.
     reader: Option<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
+    state: Arc<ReaderState>,
+}
+
+/// What the reader thread is to do.
+#[derive(Default)]
+struct ReaderState {
+    must_stop: AtomicBool,
+    /// Pages are touched; otherwise the thread is parked.
+    must_read: AtomicBool,
+}
+
+/// While this lives, the reader thread copies the ring.
+struct Reading<'a>(&'a Pair);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.state.must_read.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A ring and what was read from it.
@@ -217,7 +341,6 @@ struct Pair {
 struct RingReader {
     ring: Ring,
     bytes: Vec<u8>,
-    write_costs: WriteCosts,
 }
 
 impl RingReader {
@@ -228,9 +351,12 @@ impl RingReader {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // If the reader panicked, there is no result to collect.
-        let _ = self.reader.take().map(JoinHandle::join);
+        self.state.must_stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            reader.thread().unpark();
+            // If the reader panicked, there is no result to collect.
+            let _ = reader.join();
+        }
     }
 }
 
@@ -254,19 +380,30 @@ impl Pair {
         };
         let others = [member(Software::PageFaults, entry(1))?, member(Software::MinorFaults, end)?];
         let ids = [leader.id()?, others[0].id()?, others[1].id()?];
-        let read =
-            Arc::new(Mutex::new(RingReader { ring, bytes: Vec::new(), write_costs: WriteCosts::default() }));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (shared, must_stop) = (read.clone(), stop.clone());
+        let read = Arc::new(Mutex::new(RingReader { ring, bytes: Vec::new() }));
+        let state = Arc::new(ReaderState::default());
+        let (shared, told) = (read.clone(), state.clone());
         let copy = move || {
-            while !must_stop.load(Ordering::Relaxed) {
-                shared.lock().unwrap_or_else(PoisonError::into_inner).drain();
-                std::thread::sleep(t::CALIBRATION_READ);
+            while !told.must_stop.load(Ordering::Relaxed) {
+                if told.must_read.load(Ordering::Relaxed) {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).drain();
+                    std::thread::sleep(t::CALIBRATION_READ);
+                } else {
+                    std::thread::park();
+                }
             }
         };
         // Without the reader, readings are slightly shorter than a program's.
         let reader = std::thread::Builder::new().spawn(copy).ok();
-        Ok(Self { read, leader, _others: others, counters, ids, reader, stop })
+        Ok(Self { read, leader, _others: others, counters, ids, reader, state })
+    }
+
+    fn start_reading(&self) -> Reading<'_> {
+        self.state.must_read.store(true, Ordering::Relaxed);
+        if let Some(reader) = &self.reader {
+            reader.thread().unpark();
+        }
+        Reading(self)
     }
 
     fn enable(&self) -> faultless_os::Result<()> {
@@ -277,18 +414,15 @@ impl Pair {
         self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
-    /// What write_costs one record more took.
-    fn cost(&self) -> Option<WriteCost> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).write_costs.cost()
-    }
-
-    /// End time and reading, ns, of each fault so far whose entry was written once. Meanwhile the reader
-    /// thread has the ring: memory that this processor has read itself is in its caches, and cheap to write.
-    fn read(&self) -> Vec<(u64, u64)> {
+    /// End time and reading, ns, of each fault whose entry was written once, since the last call. It leaves
+    /// time to the reader thread to copy the ring: memory that this processor has read itself is in its
+    /// caches, and cheap to write.
+    fn read(&self, write_costs: &mut WriteCosts) -> Vec<(u64, u64)> {
+        std::thread::sleep(2 * t::CALIBRATION_READ);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
         let [again, entry, end] = self.ids;
-        let RingReader { bytes, write_costs, .. } = &mut *read;
+        let bytes = &mut read.bytes;
         let mut readings = Vec::new();
         let mut last_ns = 0;
         for raw in records(bytes) {
@@ -341,9 +475,30 @@ mod tests {
     use super::*;
     use crate::shape::Shape;
 
+    fn whole(end: Option<Output>) -> (Calibration, Option<WriteCost>) {
+        Calibrator::begin(end).and_then(|begun| begun.finish(u64::MAX)).unwrap()
+    }
+
+    #[test]
+    fn rounds_go_on_while_a_program_runs_and_the_rest_comes_at_the_end() {
+        let mut begun = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap();
+        let taken = |begun: &Calibrator| begun.rounds.each_ref().map(|rounds| rounds.taken);
+        assert_eq!(taken(&begun), [t::CALIBRATION_FIRST_ROUNDS, 0, 0]);
+        let mut now = begun.next_ns;
+        assert!(!begun.advance(now - 1) && begun.advance(now) && !begun.advance(now), "one round at a time");
+        while begun.pair.is_some() {
+            now += t::CALIBRATION_PAUSE_NS;
+            assert!(begun.advance(now));
+        }
+        assert!(!begun.advance(u64::MAX), "all rounds are taken");
+        assert_eq!(taken(&begun), TOUCHES.map(|(_, wanted)| wanted));
+        let short = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap().finish(1_000_000).unwrap();
+        assert!(short.0.read_offset_ns.is_some() && short.0.mapped_offset_ns.is_some(), "{short:?}");
+    }
+
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
-        let (found, written) = run(Some(Shape::BARE.end(1))).unwrap();
+        let (found, written) = whole(Some(Shape::BARE.end(1)));
         eprintln!("{found:?} {written:?}");
         assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
         assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
@@ -356,7 +511,7 @@ mod tests {
     #[test]
     fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
         let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-        let reading_ns = |end| run(Some(end)).unwrap().0.pair_p50_ns;
+        let reading_ns = |end| whole(Some(end)).0.pair_p50_ns;
         // Alternately, because the machine's speed varies; a longer reading would show in every pair.
         let mut ratios: Vec<f64> =
             (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
@@ -370,13 +525,13 @@ mod tests {
         let Some(huge_ns) = huge_ns() else {
             return faultless_wants::missing_feature("THP", "no huge page to be had");
         };
-        let base_ns = run(None).unwrap().0.truth_p50_ns;
+        let base_ns = whole(None).0.truth_p50_ns;
         assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
     }
 
     #[test]
     fn without_events_the_reading_is_the_truth() {
-        let (found, _) = run(None).unwrap();
+        let (found, _) = whole(None);
         assert_eq!(found.offset_ns(), 0.0);
         assert_eq!(found.record_cost_ns, 0.0);
     }

@@ -26,11 +26,12 @@ use faultless_os::spawn::{self, Child};
 use faultless_trace::observation::{Exit, SourceNote};
 use faultless_trace::stat::Point;
 
+use crate::calibrate::Calibrator;
 use crate::request::{Failure, Request, not_started};
 use crate::session::{online_cpus, remedy};
 use crate::shape::Shape;
 use crate::subject::exit;
-use crate::{calibrate, facts, tuning as t};
+use crate::{facts, tuning as t};
 use memory::Followed;
 use names::{Location, Names};
 use pairs::{Pairs, Prices};
@@ -235,7 +236,8 @@ impl Live {
             self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
             None
         };
-        let calibration = calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end(1))).unzip().0;
+        let calibrator = Calibrator::begin(self.pairs.as_ref().map(|_| Shape::BARE.end(1)));
+        let calibration = calibrator.and_then(|calibrator| calibrator.finish(u64::MAX)).unzip().0;
         self.prices = Prices::new(calibration.as_ref());
     }
 
@@ -308,6 +310,8 @@ impl Live {
 
     /// What happened since the last look.
     pub fn poll(&mut self, threads: Threads) -> Interval {
+        // First: whatever is read after the end is complete.
+        let ended = self.ended();
         let now = self.totals();
         let before = std::mem::replace(&mut self.last, now);
         let mut processes = self.tasks.read();
@@ -348,7 +352,7 @@ impl Live {
             processes,
             sites: self.sites(hits),
             lost,
-            ended: self.ended(),
+            ended,
         }
     }
 

@@ -18,6 +18,7 @@ use faultless_trace::observation::{
 };
 
 use crate::budget::{Budget, Limits};
+use crate::calibrate::Calibrator;
 use crate::drain::{Drain, StackOptions, Task};
 use crate::kernel::KernelStacks;
 use crate::levels::Levels;
@@ -28,59 +29,50 @@ use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
 use crate::shape::Shape;
 use crate::subject::{self, Subject};
 use crate::windows::Windows;
-use crate::write_cost::{self, WriteCost};
-use crate::{calibrate, tuning as t};
+use crate::{tuning as t, write_cost};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
-    let calibrated = calibrate(allow);
+    let calibrator = calibrate(allow);
     // If this fails, orphans go to the next subreaper or init and their usage is lost.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
-    let session = Session::open(Watched::Held(held.pid()), allow, &shape(calibrated));
+    let session = Session::open(Watched::Held(held.pid()), allow, &shape(calibrator.as_ref()));
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
-    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibrated), every_fault: false, stacks: None };
+    let setup = Setup { allow, begin_ns, calibrator, every_fault: false, stacks: None };
     let subject = Subject::Child(child);
-    watch(Monitor::new(session, &subject.pids(), setup), subject, calibrated)
+    watch(Monitor::new(session, &subject.pids(), setup), subject)
 }
 
 /// Watches running processes.
 pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
-    let calibrated = calibrate(allow);
+    let calibrator = calibrate(allow);
     let (attached, session, subject, begin_ns) =
-        subject::attach(attach, allow, &shape(calibrated), Session::counts_faults)?;
-    let setup = Setup { allow, begin_ns, cost_ns: cost_ns(calibrated), every_fault: false, stacks: None };
+        subject::attach(attach, allow, &shape(calibrator.as_ref()), Session::counts_faults)?;
+    let setup = Setup { allow, begin_ns, calibrator, every_fault: false, stacks: None };
     let mut monitor = Monitor::new(session, &subject.pids(), setup);
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         monitor.add(record);
     }
     let command = subject::command(&attached);
-    Ok(Observation { command, ..watch(monitor, subject, calibrated)? })
+    Ok(Observation { command, ..watch(monitor, subject)? })
 }
 
-/// The calibration, and what its records took to write.
-type Calibrated = Option<(Calibration, Option<WriteCost>)>;
-
 /// Exact counts need none.
-fn calibrate(allow: Sources) -> Calibrated {
+fn calibrate(allow: Sources) -> Option<Calibrator> {
     let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
-    if allow == Sources::COUNTERS { None } else { calibrate::run(end) }
+    if allow == Sources::COUNTERS { None } else { Calibrator::begin(end) }
 }
 
 /// Samples as dense as the price of a fault allows.
-fn shape(calibrated: Calibrated) -> Shape {
-    Shape::BARE.sampled(calibrated.map_or(t::FAULT_DEFAULT_NS, |(found, _)| found.truth_p50_ns))
-}
-
-/// What one recorded fault costs the program.
-fn cost_ns(calibrated: Calibrated) -> f64 {
-    let found_ns = calibrated.map_or(t::RECORD_COST_DEFAULT_NS, |(found, _)| found.record_cost_ns);
-    found_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0)
+fn shape(calibrator: Option<&Calibrator>) -> Shape {
+    let found = calibrator.and_then(Calibrator::so_far);
+    Shape::BARE.sampled(found.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns))
 }
 
 /// Watches to the end.
-fn watch(mut monitor: Monitor, mut subject: Subject, calibrated: Calibrated) -> Result<Observation, Failure> {
+fn watch(mut monitor: Monitor, mut subject: Subject) -> Result<Observation, Failure> {
     while !subject.ended_within(monitor.pause_ns(), monitor.wakers()) {
         monitor.poll();
         subject.read_usage(now_ns());
@@ -90,8 +82,7 @@ fn watch(mut monitor: Monitor, mut subject: Subject, calibrated: Calibrated) -> 
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,
-        calibration: calibrated
-            .map(|(found, written)| write_cost::in_run(found, written, &ended.drain.write_costs)),
+        calibration: ended.calibration,
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,
@@ -103,13 +94,12 @@ fn watch(mut monitor: Monitor, mut subject: Subject, calibrated: Calibrated) -> 
 }
 
 /// How a run is watched.
-#[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) allow: Sources,
     /// When it began.
     pub(crate) begin_ns: u64,
-    /// What one recorded fault costs the program.
-    pub(crate) cost_ns: f64,
+    /// A calibration under way; `None`: nothing is timed.
+    pub(crate) calibrator: Option<Calibrator>,
     /// Recording never pauses.
     pub(crate) every_fault: bool,
     /// Samples hold stacks.
@@ -122,6 +112,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     pub(crate) usage: Usage,
     pub(crate) counts: Counts,
+    /// Adjusted to the run.
+    pub(crate) calibration: Option<Calibration>,
     pub(crate) windows: Vec<Window>,
     pub(crate) levels: Vec<Level>,
     pub(crate) drain: Drain,
@@ -138,6 +130,7 @@ pub(crate) struct Ended {
 /// The loop's state.
 pub(crate) struct Monitor {
     session: Session,
+    calibrator: Option<Calibrator>,
     drain: Drain,
     budget: Budget,
     /// Runs while a burst may never end (`every_fault`), and in the first burst of a young program, whose
@@ -173,7 +166,11 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn new(session: Session, pids: &[u32], setup: Setup) -> Self {
-        let Setup { allow, begin_ns, cost_ns, every_fault, stacks } = setup;
+        let Setup { allow, begin_ns, calibrator, every_fault, stacks } = setup;
+        let found = calibrator.as_ref().and_then(Calibrator::so_far);
+        // What one recorded fault costs the program.
+        let cost_ns = found.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+        let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0);
         // A burst lasts as long as it takes the recorder to wake up, and an unread ring overflows.
         let slices = ShortSlices::request(every_fault);
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
@@ -207,6 +204,7 @@ impl Monitor {
             orphans: Orphans::default(),
             interval: PollInterval::new(process_cpu_ns()),
             session,
+            calibrator,
             begin_ns,
             faults: 0,
             burst: (process_cpu_ns(), 0),
@@ -309,7 +307,8 @@ impl Monitor {
             self.switch(now);
         }
         self.is_in_burst = self.budget.is_on() && (new >= t::BURST_FAULTS || !was_on);
-        self.interval.polled(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
+        let calibrates = !self.budget.is_on() && self.calibrator.as_mut().is_some_and(|it| it.advance(now));
+        self.interval.polled(now - self.begin_ns, new >= t::BUSY_FAULTS || calibrates, process_cpu_ns);
     }
 
     /// Realigns the samples. If a fault is under way, its end comes without an entry and the attempt fails; a
@@ -450,6 +449,10 @@ impl Monitor {
         let kernel = self.name_stacks();
         self.note_the_rest(wall_ns, found);
         let windows = counts.user_faults.map(|faults| self.windows.finish(end_ns, faults));
+        // The calibration needs the room of the rings.
+        self.session.buffers.clear();
+        let calibrated =
+            self.calibrator.and_then(|calibrator| calibrator.finish(usage.user_ns + usage.system_ns));
         Ok(Ended {
             exit,
             usage: Usage {
@@ -461,6 +464,8 @@ impl Monitor {
                 peak_rss_bytes: usage.peak_rss_bytes,
             },
             counts,
+            calibration: calibrated
+                .map(|(found, written)| write_cost::in_run(found, written, &self.drain.write_costs)),
             windows: windows.unwrap_or_default(),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
             drain: self.drain,

@@ -12,10 +12,11 @@ use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
-use faultless_trace::observation::{Calibration, Counts, EventLoss, Exit, SourceNote, Usage};
+use faultless_trace::observation::{Counts, EventLoss, Exit, SourceNote, Usage};
 use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
+use crate::calibrate::Calibrator;
 use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
@@ -24,8 +25,7 @@ use crate::shape::{Locks, Shape};
 use crate::subject::{self, Subject};
 use crate::symbols::NameCache;
 use crate::trace_file::TraceFile;
-use crate::write_cost::WriteCost;
-use crate::{calibrate, facts, tuning as t, write_cost};
+use crate::{facts, tuning as t};
 
 /// Name of the source of lock waits.
 const LOCKS: &str = "waits for mmap_lock";
@@ -129,10 +129,9 @@ pub fn record(
     spawn::outlive_file_limit();
     let allow = Sources { kernel: Kernel::No, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-    let calibrated = calibrate::run(Some(end));
-    let calibration = calibrated.map(|(found, _)| found);
+    let calibrator = Calibrator::begin(Some(end));
+    let calibration = calibrator.as_ref().and_then(Calibrator::so_far);
     let shape = shape(options, calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns));
-    let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut header = Header {
         tool: facts::TOOL.into(),
@@ -185,7 +184,7 @@ pub fn record(
     let setup = Setup {
         allow,
         begin_ns: header.begin_ns,
-        cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0),
+        calibrator,
         every_fault: options.every_fault,
         stacks: Some(StackOptions {
             cpu_hertz: session.cpu_hertz,
@@ -202,18 +201,7 @@ pub fn record(
     }
     let throttle_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
     let (written, cut_short) = (Lines::default(), false);
-    Recorder {
-        monitor,
-        subject,
-        file,
-        written,
-        throttle_bytes,
-        cut_short,
-        recorder_cpu_ns,
-        cost_ns,
-        calibrated,
-    }
-    .run(progress)
+    Recorder { monitor, subject, file, written, throttle_bytes, cut_short, recorder_cpu_ns }.run(progress)
 }
 
 /// The shape to record with where a fault takes `fault_ns`.
@@ -257,8 +245,6 @@ struct Recorder {
     throttle_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
-    cost_ns: f64,
-    calibrated: Option<(Calibration, Option<WriteCost>)>,
 }
 
 impl Recorder {
@@ -321,14 +307,13 @@ impl Recorder {
             sources: last.sources.clone(),
             recorder_cpu_ns,
             event_losses: last.event_losses.clone(),
-            calibration: self
-                .calibrated
-                .map(|(found, written)| write_cost::in_run(found, written, &last.drain.write_costs)),
+            calibration: last.calibration,
         };
         self.file.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.file.finish();
         let recorded = self.written.entries + self.written.samples;
-        let cost_ns = recorder_cpu_ns as f64 + recorded as f64 * self.cost_ns;
+        let each_ns = last.calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+        let cost_ns = recorder_cpu_ns as f64 + recorded as f64 * each_ns;
         Ok(Recorded {
             exit: last.exit,
             usage: last.usage,
