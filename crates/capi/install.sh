@@ -26,9 +26,15 @@ minor=${version#*.}
 minor=${minor%%.*}
 # What a static library of Rust needs besides itself, on Linux: rustc --print native-static-libs.
 private='gcc_s pthread dl m c'
+# A program linked by pkg-config finds the library at run time too, unless it lies where the loader looks anyway. Packagers
+# (DESTDIR) have rules of their own.
+rpath=' -Wl,-rpath,${libdir}'
+case ${DESTDIR:-}:$prefix in
+    :/usr | :/usr/ | ?*:*) rpath= ;;
+esac
 
 fill() {
-    sed -e "s/@VERSION@/$version/g" -e "s/@MAJOR@/$major/g" -e "s/@MINOR@/$minor/g" \
+    sed -e "s|@RPATH@|$rpath|" -e "s/@VERSION@/$version/g" -e "s/@MAJOR@/$major/g" -e "s/@MINOR@/$minor/g" \
         -e "s/@PRIVATE_LIBS@/$(echo "$private" | tr ' ' ';')/g" \
         -e "s/@PRIVATE_LIBS_FLAGS@/$(echo " $private" | sed 's/ / -l/g; s/^ //')/g" "$here/$1" >"$to/$2"
 }
@@ -42,3 +48,8 @@ ln -sf "libfaultless.so.$major" "$to/lib/libfaultless.so"
 fill faultless.pc.in lib/pkgconfig/faultless.pc
 fill cmake/faultless-config.cmake.in lib/cmake/faultless/faultless-config.cmake
 fill cmake/faultless-config-version.cmake.in lib/cmake/faultless/faultless-config-version.cmake
+# Programs that are linked otherwise need the loader's list, which only root may write.
+case ${DESTDIR:-}:$prefix in
+    :/usr | :/usr/local) ldconfig 2>/dev/null || echo "run ldconfig as root, so that the loader finds libfaultless.so.$major" >&2 ;;
+    :*) echo "without pkg-config, link with -L$prefix/lib -lfaultless -Wl,-rpath,$prefix/lib" >&2 ;;
+esac

@@ -64,7 +64,8 @@ fn compiled_and_run(compiler: &str, standard: &str, source: &Path, link: &[Strin
         .arg(source)
         .args(flags(&["--cflags"]))
         .args(link));
-    let output = run(Command::new(&program).env("LD_LIBRARY_PATH", prefix().join("lib")));
+    // Nothing tells the loader where the library is but what pkg-config said.
+    let output = run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
     String::from_utf8(output.stdout).unwrap()
 }
 

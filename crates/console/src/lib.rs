@@ -87,13 +87,20 @@ pub fn one_line(error: &clap::Error, command: &clap::Command, verb: Option<&str>
         Some(verb) => (verb, format!("{name} {} --help", verb.get_name())),
         None => (command, format!("{name} --help")),
     };
+    let names = || command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
+    let is_unknown =
+        error.kind() == Mistake::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none();
+    let there_are = match is_unknown {
+        true => format!("; there are {}", names().collect::<Vec<_>>().join(", ")),
+        false => String::new(),
+    };
     let takes_command = command.get_positionals().any(clap::Arg::is_last_set);
     let tip = if error.kind() == Mistake::UnknownArgument && takes_command {
         "; write -- before the command"
     } else {
         ""
     };
-    format!("{}{tip}; see `{help}`", said.trim_start_matches("error: "))
+    format!("{}{there_are}{tip}; see `{help}`", said.trim_start_matches("error: "))
 }
 
 /// A line of a clap error; where it rejects a value, in words that say which ones it takes.

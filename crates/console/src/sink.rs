@@ -62,6 +62,15 @@ impl Sink {
         }
     }
 
+    /// A file that the report is added to, made if missing. Fails now if it can't be written.
+    pub fn appended(path: &Path) -> Result<Self, Failure> {
+        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
+            Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
+        })?;
+        Ok(Self::Behind(path.to_owned(), file))
+    }
+
     /// The absolute path of a file that other processes write aside and then rename, with the permissions of
     /// the old one. Their process id replaces `%p` in the name, and is appended to the name of the temporary
     /// file.

@@ -96,6 +96,7 @@ fn an_interrupted_run_keeps_what_there_is_and_the_same_command_goes_on() {
     assert_eq!(*code, Some(130), "{said}");
     assert!(said.contains("interrupted; what was measured is kept in"), "{said}");
     assert!(tables.contains("cell, ") || tables.contains("cells, "), "{tables}");
+    assert!(tables.lines().count() <= 15 && tables.contains("Every claim with its figures: "), "{tables}");
     assert!(run.page.contains("Not whole."), "the page says nothing of the end");
     let (code, json, said) = &run.finished;
     assert_eq!(*code, Some(0), "{said}");

@@ -11,6 +11,8 @@
 pub struct Activity {
     /// Not idle, ns.
     busy_ns: u64,
+    /// In user mode, ns; part of the above.
+    user_ns: u64,
     /// Taken by the hypervisor for others, ns.
     steal_ns: u64,
     /// Total, ns.
@@ -32,11 +34,12 @@ impl Activity {
         let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         // user nice system idle iowait irq softirq steal; guest time is in user already.
         let ticks: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
-        let [.., idle, iowait, _, _, steal] = ticks[..] else { return None };
+        let [user, nice, _, idle, iowait, _, _, steal] = ticks[..] else { return None };
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / per_second.max(1));
         let all: u64 = ticks.iter().sum();
         Some(Self {
             busy_ns: ns(all - idle - iowait - steal),
+            user_ns: ns(user + nice),
             steal_ns: ns(steal),
             all_ns: ns(all),
             grain_ns: ns(processors as u64),
@@ -46,6 +49,12 @@ impl Activity {
     /// Time since `before` in which processors were not idle, summed over all of them, ns.
     pub fn busy_ns_since(&self, before: &Self) -> u64 {
         self.busy_ns.saturating_sub(before.busy_ns)
+    }
+
+    /// Busy time since `before` in user mode and in the kernel, ns.
+    pub fn times_since(&self, before: &Self) -> (u64, u64) {
+        let user_ns = self.user_ns.saturating_sub(before.user_ns);
+        (user_ns, self.busy_ns_since(before).saturating_sub(user_ns))
     }
 
     /// Shares of the processors' time since `before`: of other programs (this one used `own_ns`), and of the

@@ -27,7 +27,7 @@ pub use huge::{HugetlbPool, Khugepaged, Mthp, Thp};
 pub(crate) use parse::kib;
 pub use parse::{Pressure, Release, Swap, chosen};
 pub use probe::Probes;
-pub use system::{Balloon, Cpu, Kernel, Limits, Memory};
+pub use system::{Balloon, Cpu, Kernel, Limits, Memory, glibc};
 
 /// Everything that was found.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -128,6 +128,11 @@ impl Levels {
         changed
     }
 
+    /// What the members held at the last reading, without those that ended.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.members.values().map(|member| member.bytes).sum()
+    }
+
     /// How often every second level has been dropped.
     pub(crate) fn thinned(&self) -> u32 {
         self.thinned

@@ -43,6 +43,7 @@ use faultless_trace::observation::Observation;
 
 pub use calibrate::open_events_ns;
 pub use facts::host;
+pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until};
 pub use sampler::Sampler;
@@ -56,9 +57,17 @@ pub use sampler::Sampler;
 /// # Errors
 /// The command did not start.
 pub fn observe(request: Request) -> Result<Observation, Failure> {
+    observe_with(request, None)
+}
+
+/// The same, and tells of the run while it goes on.
+///
+/// # Errors
+/// As [`observe`].
+pub fn observe_with(request: Request, ticker: Option<Ticker<'_>>) -> Result<Observation, Failure> {
     let allow = request.allow;
     let (plan, words) = request.plan()?;
-    let mut observation = monitor::run(&plan, allow, &words[0])?;
+    let mut observation = monitor::run(&plan, allow, &words[0], ticker)?;
     observation.command = words;
     observation.host = facts::host();
     Ok(observation)
@@ -71,8 +80,26 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
 ///
 /// # Errors
 /// There is no such process, or no right to watch it.
-pub fn observe_running(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
-    let mut observation = monitor::attach(attach, allow)?;
+pub fn observe_running(
+    attach: Attach,
+    allow: Sources,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
+    let mut observation = monitor::attach(attach, allow, ticker)?;
+    observation.host = facts::host();
+    Ok(observation)
+}
+
+/// Watches all processes of the machine, this one among them. Ends as [`observe_running`].
+///
+/// # Errors
+/// No right to watch the machine.
+pub fn observe_machine(
+    until: Until,
+    allow: Sources,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
+    let mut observation = monitor::machine(until, allow, ticker)?;
     observation.host = facts::host();
     Ok(observation)
 }

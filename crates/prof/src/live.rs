@@ -315,6 +315,9 @@ impl Live {
         let now = self.totals();
         let before = std::mem::replace(&mut self.last, now);
         let mut processes = self.tasks.read();
+        // Watching takes faults too, which nobody asks for.
+        let own = processes.iter().position(|change| self.is_own(change.pid));
+        let own = own.map(|own| processes.remove(own)).unwrap_or_default();
         processes.sort_by_key(|change| std::cmp::Reverse(change.faults));
         let threaded: Vec<u32> = match threads {
             Threads::No => Vec::new(),
@@ -330,7 +333,11 @@ impl Live {
         let of_all: u64 = processes.iter().map(|change| change.faults).sum();
         let majors: u64 = processes.iter().map(|change| change.major_faults).sum();
         let counted = now.faults.zip(before.faults).map(|(now, before)| {
-            (now.0.saturating_sub(before.0).max(of_all), now.1.saturating_sub(before.1).max(majors))
+            let since = |now: u64, before: u64, own: u64| now.saturating_sub(before).saturating_sub(own);
+            (
+                since(now.0, before.0, own.faults).max(of_all),
+                since(now.1, before.1, own.major_faults).max(majors),
+            )
         });
         let (faults, major_faults) = counted.unwrap_or((of_all, majors));
         let processes: Vec<Task> =
@@ -344,7 +351,8 @@ impl Live {
             cpus: self.cpus.len() as u32,
             faults,
             major_faults,
-            cpu_ns: busy.map_or(cpu_ns, |(now, before)| now.busy_ns_since(&before)),
+            cpu_ns: busy
+                .map_or(cpu_ns, |(now, before)| now.busy_ns_since(&before).saturating_sub(own.cpu_ns)),
             fault_ns: known_ns + (faults - of_all) as f64 * self.prices.of_all(),
             price_ns: self.prices.of_all(),
             timed: self.prices.timed(),
@@ -354,6 +362,11 @@ impl Live {
             lost,
             ended,
         }
+    }
+
+    /// Whether this is the watching process itself, and it was not asked for.
+    fn is_own(&self, pid: u32) -> bool {
+        self.whole && pid == std::process::id()
     }
 
     /// How the command ended, if it has.
@@ -432,8 +445,10 @@ impl Live {
     }
 
     fn sites(&mut self, hits: HashMap<Hit, Hits>) -> Vec<Site> {
-        let mut hits: Vec<_> =
-            hits.into_iter().filter(|(hit, _)| self.whole || self.tasks.runs(hit.pid)).collect();
+        let mut hits: Vec<_> = hits
+            .into_iter()
+            .filter(|(hit, _)| !self.is_own(hit.pid) && (self.whole || self.tasks.runs(hit.pid)))
+            .collect();
         hits.sort_by_key(|(hit, hits)| (std::cmp::Reverse(hits.count), hit.pid, hit.ip, hit.caller));
         hits.truncate(t::LIVE_SITES_MAX);
         let mut sums: HashMap<(u32, Location, Option<String>), f64> = HashMap::new();

@@ -5,16 +5,19 @@
 //!
 //! It does not decide when single faults are recorded (`budget`), or what a record means (`trace`).
 
+mod ticks;
+
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::procfs;
 use faultless_os::schedule::ShortSlices;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{
-    Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage,
-    Window,
+    ALL_PROCESSES, Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record,
+    SourceNote, Usage, Window,
 };
 
 use crate::budget::{Budget, Limits};
@@ -24,15 +27,23 @@ use crate::kernel::KernelStacks;
 use crate::levels::Levels;
 use crate::orphans::{OrphanUsage, Orphans};
 use crate::poll_interval::PollInterval;
-use crate::request::{Attach, Failure, Kernel, Sources, not_started};
+use crate::request::{Attach, Failure, Kernel, Sources, Until, not_started};
 use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
 use crate::shape::Shape;
-use crate::subject::{self, Subject};
+use crate::subject::{self, Attached, Subject};
 use crate::windows::Windows;
 use crate::{tuning as t, write_cost};
 
+pub use ticks::Ticker;
+use ticks::Ticks;
+
 /// Runs `plan` to its end. `command` is its first word, for errors.
-pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
+pub(crate) fn run(
+    plan: &spawn::Plan,
+    allow: Sources,
+    command: &str,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
     let calibrator = calibrate(allow);
     // If this fails, orphans go to the next subreaper or init and their usage is lost.
     let _ = spawn::adopt_orphans();
@@ -42,11 +53,15 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let child = held.release().map_err(|error| not_started(command, error))?;
     let setup = Setup { allow, begin_ns, calibrator, every_fault: false, stacks: None };
     let subject = Subject::Child(child);
-    watch(Monitor::new(session, &subject.pids(), setup), subject)
+    watch(Monitor::new(session, &subject.pids(), setup), subject, ticker)
 }
 
 /// Watches running processes.
-pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Failure> {
+pub(crate) fn attach(
+    attach: Attach,
+    allow: Sources,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
     let calibrator = calibrate(allow);
     let (attached, session, subject, begin_ns) =
         subject::attach(attach, allow, &shape(calibrator.as_ref()), Session::counts_faults)?;
@@ -56,7 +71,26 @@ pub(crate) fn attach(attach: Attach, allow: Sources) -> Result<Observation, Fail
         monitor.add(record);
     }
     let command = subject::command(&attached);
-    Ok(Observation { command, ..watch(monitor, subject)? })
+    Ok(Observation { command, ..watch(monitor, subject, ticker)? })
+}
+
+/// Watches all processes of the machine.
+pub(crate) fn machine(
+    until: Until,
+    allow: Sources,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
+    // Memory of all processes over time would have to be read from as many files.
+    let allow = Sources { kernel: Kernel::No, levels: false, ..allow };
+    let calibrator = calibrate(allow);
+    let (session, subject, begin_ns) = subject::machine(until, allow, &shape(calibrator.as_ref()))?;
+    let setup = Setup { allow, begin_ns, calibrator, every_fault: false, stacks: None };
+    let mut monitor = Monitor::new(session, &[], setup);
+    for process in procfs::processes().into_iter().filter_map(|pid| Attached::find(pid).ok()) {
+        process.records(begin_ns).for_each(|record| monitor.add(record));
+    }
+    let command = ALL_PROCESSES.map(String::from).to_vec();
+    Ok(Observation { command, ..watch(monitor, subject, ticker)? })
 }
 
 /// Exact counts need none.
@@ -72,10 +106,19 @@ fn shape(calibrator: Option<&Calibrator>) -> Shape {
 }
 
 /// Watches to the end.
-fn watch(mut monitor: Monitor, mut subject: Subject) -> Result<Observation, Failure> {
-    while !subject.ended_within(monitor.pause_ns(), monitor.wakers()) {
+fn watch(
+    mut monitor: Monitor,
+    mut subject: Subject,
+    ticker: Option<Ticker<'_>>,
+) -> Result<Observation, Failure> {
+    let mut ticks = ticker.map(|ticker| Ticks::new(ticker, &monitor));
+    let left_ns = |ticks: &Option<Ticks<'_>>| ticks.as_ref().map_or(u64::MAX, Ticks::left_ns);
+    while !subject.ended_within(monitor.pause_ns().min(left_ns(&ticks)), monitor.wakers()) {
         monitor.poll();
         subject.read_usage(now_ns());
+        if let Some(ticks) = ticks.as_mut().filter(|ticks| ticks.left_ns() == 0) {
+            ticks.tell(&monitor);
+        }
     }
     let ended = monitor.finish(subject)?;
     Ok(Observation {

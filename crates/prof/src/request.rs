@@ -124,6 +124,8 @@ pub enum Failure {
     NoRight(u32, Option<u32>),
     /// No event could be opened on this process, and why.
     NotWatched(u32, String),
+    /// No event could be opened on the whole machine, and why.
+    MachineNotWatched(String),
     /// No single fault of a command can be recorded, and why. The command did not run.
     NotRecorded(String),
     /// More samples per second than the kernel allows; the kernel's limit.
@@ -164,6 +166,7 @@ impl fmt::Display for Failure {
                 "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root (in a container: with CAP_SYS_PTRACE)"
             ),
             Self::NotWatched(pid, why) => write!(f, "{pid}: {why}"),
+            Self::MachineNotWatched(why) => write!(f, "the whole machine can't be watched: {why}"),
             Self::NotRecorded(why) => {
                 write!(f, "single faults can't be recorded: {why}; `faultless stat` counts them without")
             }

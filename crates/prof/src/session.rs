@@ -34,21 +34,42 @@ pub(crate) enum Watched<'a> {
     Held(i32),
     /// Running threads; events start with [`Session::begin`].
     Running(&'a [i32]),
+    /// All tasks of these processors; events start with [`Session::begin`].
+    Machine(&'a [u32]),
 }
+
+/// Stands for all tasks of a processor, in perf_event_open(2).
+const ALL_TASKS: i32 = -1;
 
 impl<'a> Watched<'a> {
     fn tasks(&'a self) -> &'a [i32] {
         match self {
             Self::Held(pid) => std::slice::from_ref(pid),
             Self::Running(tids) => tids,
+            Self::Machine(_) => &[ALL_TASKS],
         }
     }
 
     /// Counts an event of all tasks.
     fn count(self, event: Software, user_only: bool) -> Result<Counter> {
         let spec = self.begin(Spec { event, user_only, ..COUNT });
-        let open = |&pid: &i32| Event::open(&spec, Target { pid, cpu: None }, None);
-        Ok(Counter(self.tasks().iter().map(open).collect::<Result<_>>()?))
+        let open = |target| Event::open(&spec, target, None);
+        let events: Result<_> = match self {
+            Self::Machine(cpus) => {
+                cpus.iter().map(|&cpu| open(Target { pid: ALL_TASKS, cpu: Some(cpu) })).collect()
+            }
+            _ => {
+                let tasks = self.tasks().iter().map(|&pid| open(Target { pid, cpu: None }));
+                tasks.filter_map(|opened| self.unless_gone(opened)).collect()
+            }
+        };
+        Ok(Counter(events?))
+    }
+
+    /// Leaves out a thread that has ended since it was listed, if others are watched.
+    fn unless_gone<T>(self, opened: Result<T>) -> Option<Result<T>> {
+        let is_gone = |error: &Error| error.is_gone() && self.tasks().len() > 1;
+        if opened.as_ref().is_err_and(is_gone) { None } else { Some(opened) }
     }
 
     /// The same, with kernel mode if that is allowed.
@@ -158,7 +179,10 @@ impl Session {
 
     fn open_counters(&mut self, watched: Watched<'_>) {
         self.user = self.noted(COUNTER, watched.count(Software::PageFaults, true));
-        self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
+        // The clock of a processor counts its idle time too.
+        if !matches!(watched, Watched::Machine(_)) {
+            self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
+        }
     }
 
     /// Opens the counters that sampled events replace otherwise: every open event costs every fault.
@@ -264,6 +288,12 @@ impl Session {
     /// Faults in user mode so far.
     pub(crate) fn user_faults(&self) -> Option<u64> {
         self.user.count()
+    }
+
+    /// Faults so far: of all modes if those can be counted, else of user mode.
+    pub(crate) fn faults(&self) -> Option<u64> {
+        let sampled = || self.sampled(Sampled::All).filter(|_| !self.user_only);
+        self.all.count().or_else(sampled).or_else(|| self.user_faults())
     }
 
     /// CPU time of the tree so far.

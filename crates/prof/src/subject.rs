@@ -9,13 +9,15 @@
 use std::iter;
 use std::os::fd::BorrowedFd;
 
+use faultless_os::activity::Activity;
 use faultless_os::counters::{Rusage, now_ns};
 use faultless_os::procfs::{self, Stat};
 use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
 use faultless_trace::observation::{Exit, Map, Record, What};
 
+use crate::facts;
 use crate::request::{Attach, Failure, Sources, Until, not_started};
-use crate::session::{Session, Watched};
+use crate::session::{Session, Watched, online_cpus};
 use crate::shape::Shape;
 use crate::tuning as t;
 
@@ -26,6 +28,33 @@ pub(crate) enum Subject {
     Child(Child),
     /// Attached to.
     Running(Running),
+    /// All processes. The process that is waited for is this one, which goes on.
+    Machine(Running, Before),
+}
+
+/// The machine's counters at the begin.
+#[derive(Debug)]
+pub(crate) struct Before {
+    faults: Option<[u64; 2]>,
+    activity: Option<Activity>,
+}
+
+impl Before {
+    fn now() -> Self {
+        Self { faults: facts::vmstat(["pgfault", "pgmajfault"]), activity: Activity::now() }
+    }
+
+    /// What all processes used since. Peak memory is not known.
+    fn used(&self) -> Rusage {
+        let now = Self::now();
+        let since =
+            |index: usize| now.faults.zip(self.faults).map_or(0, |(now, then)| now[index] - then[index]);
+        let times = now.activity.zip(self.activity).map(|(now, then)| now.times_since(&then));
+        let (user_ns, system_ns) = times.unwrap_or_default();
+        let major_faults = since(1);
+        let minor_faults = since(0).saturating_sub(major_faults);
+        Rusage { user_ns, system_ns, minor_faults, major_faults, peak_rss_bytes: 0 }
+    }
 }
 
 /// Processes that ran before.
@@ -47,6 +76,15 @@ enum End {
     At(u64),
     /// With a command that was started beside them.
     With(Child),
+}
+
+impl End {
+    fn exit(self) -> faultless_os::Result<Exit> {
+        match self {
+            Self::With(command) => Ok(exit(command.wait()?.0)),
+            Self::Last | Self::At(_) => Ok(Exit::Unknown),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +151,7 @@ impl Subject {
             Self::Running(running) => {
                 running.processes.iter().map(|process| process.handle.pid() as u32).collect()
             }
+            Self::Machine(..) => Vec::new(),
         }
     }
 
@@ -125,7 +164,7 @@ impl Subject {
     ) -> bool {
         match self {
             Self::Child(child) => child.ended_within(timeout_ns, others),
-            Self::Running(running) => running.ended_within(timeout_ns, others),
+            Self::Running(running) | Self::Machine(running, _) => running.ended_within(timeout_ns, others),
         }
     }
 
@@ -157,11 +196,11 @@ impl Subject {
             Self::Running(mut running) => {
                 running.processes.iter_mut().for_each(Process::read);
                 let used = running.processes.iter().map(Process::used).reduce(Rusage::plus);
-                let exit = match running.end {
-                    End::With(command) => exit(command.wait()?.0),
-                    End::Last | End::At(_) => Exit::Unknown,
-                };
-                Ok((exit, used.unwrap_or_default()))
+                Ok((running.end.exit()?, used.unwrap_or_default()))
+            }
+            Self::Machine(running, before) => {
+                let used = before.used();
+                Ok((running.end.exit()?, used))
             }
         }
     }
@@ -196,11 +235,14 @@ pub(crate) fn attach(
     let mut pids = attach.pids;
     pids.sort_unstable();
     pids.dedup();
-    let attached = pids.iter().map(|&pid| Attached::find(pid)).collect::<Result<Vec<_>, _>>()?;
+    let (attached, gone) = find_all(&pids)?;
     let first = *pids.first().ok_or(Failure::Empty)?;
     spawn::end_when_asked();
     let tids: Vec<i32> = attached.iter().flat_map(|attached| attached.tids.iter().copied()).collect();
-    let session = Session::open(Watched::Running(&tids), allow, shape);
+    let mut session = Session::open(Watched::Running(&tids), allow, shape);
+    for pid in gone {
+        session.note(&format!("process {pid}"), false, "it had ended before it could be watched");
+    }
     if !is_enough(&session) {
         return Err(Failure::NotWatched(first, session.denied()));
     }
@@ -208,6 +250,45 @@ pub(crate) fn attach(
     let running = Running::begin(&attached, attach.until, begin_ns)?;
     session.begin();
     Ok((attached, session, Subject::Running(running), begin_ns))
+}
+
+/// Looks at all of them. One of several may have ended since somebody listed them, as a server's workers do; these are
+/// returned too.
+fn find_all(pids: &[u32]) -> Result<(Vec<Attached>, Vec<u32>), Failure> {
+    let (mut found, mut gone) = (Vec::new(), Vec::new());
+    for &pid in pids {
+        match Attached::find(pid) {
+            Ok(attached) => found.push(attached),
+            Err(Failure::NoProcess(_)) if pids.len() > 1 => gone.push(pid),
+            Err(failure) => return Err(failure),
+        }
+    }
+    match (found.is_empty(), gone.first()) {
+        (true, Some(&pid)) => Err(Failure::NoProcess(pid)),
+        _ => Ok((found, gone)),
+    }
+}
+
+/// Opens a session on all processes and begins it. Out: the session and the time.
+pub(crate) fn machine(
+    until: Until,
+    allow: Sources,
+    shape: &Shape,
+) -> Result<(Session, Subject, u64), Failure> {
+    spawn::end_when_asked();
+    let cpus = online_cpus(0);
+    let session = Session::open(Watched::Machine(&cpus), allow, shape);
+    if !session.counts_faults() {
+        let needs = "it needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 0 or below";
+        let is_user = faultless_os::host::user().0 != 0;
+        return Err(Failure::MachineNotWatched(if is_user { needs.into() } else { session.denied() }));
+    }
+    let begin_ns = now_ns();
+    let own = Attached::find(std::process::id())?;
+    let running = Running::begin(&[own], until, begin_ns)?;
+    let before = Before::now();
+    session.begin();
+    Ok((session, Subject::Machine(running, before), begin_ns))
 }
 
 /// The command of one process; names and numbers of several.

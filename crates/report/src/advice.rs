@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use faultless_trace::advice::{Advice, Score, Standing};
-use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::stat::Interval;
 
 use crate::figure::Figure;
@@ -156,11 +156,17 @@ fn headline(advice: &Advice) -> String {
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {
         Some(score) => {
-            let (_, ratio) = gain(score);
-            let (low, high) = (1.0 / ratio.high, 1.0 / ratio.low);
+            // In the unit of the verdict: times as fast, or a share less.
+            let range = match gain(score) {
+                (Gain::Time, ratio) => format!("{:.2} to {:.2}", 1.0 / ratio.high, 1.0 / ratio.low),
+                (Gain::Cpu, ratio) => {
+                    let less = |ratio: f64| format!("{:.0}", 100.0 * (1.0 - ratio));
+                    format!("{} to {} %", less(ratio.high), less(ratio.low))
+                }
+            };
             let (left, all) = (count(score.faults.value), count(base.faults.value));
             let faults = format!("{left} instead of {all} faults");
-            format!("{verdict} ({low:.2} to {high:.2}), {faults}")
+            format!("{verdict} ({range}), {faults}")
         }
         None => base.fault_time.map_or(verdict.clone(), |time| {
             let taken = with_interval(&time.seconds, |seconds| Seconds(seconds).to_string());
@@ -187,14 +193,23 @@ fn verdict(advice: &Advice) -> String {
         }
         .into();
     };
-    let (word, ratio) = gain(&advice.scores[winner]);
-    format!("{}: {:.2}x {word}", advice.scores[winner].arm.name, 1.0 / ratio.value)
+    let name = &advice.scores[winner].arm.name;
+    match gain(&advice.scores[winner]) {
+        (Gain::Time, ratio) => format!("{name}: {:.2}x faster", 1.0 / ratio.value),
+        (Gain::Cpu, ratio) => format!("{name}: {} less CPU time", Percent(1.0 - ratio.value)),
+    }
+}
+
+/// What a winner saves.
+enum Gain {
+    Time,
+    Cpu,
 }
 
 /// What the winner saves: elapsed time. If that is not certain, CPU time.
-fn gain(score: &Score) -> (&'static str, Interval) {
+fn gain(score: &Score) -> (Gain, Interval) {
     let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
-    if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) }
+    if wall.high < 1.0 { (Gain::Time, wall) } else { (Gain::Cpu, cpu) }
 }
 
 fn memory_cost(winner: &Score, base: &Score) -> String {

@@ -5,7 +5,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`stat`], [`advice`], [`compare`], [`profile`] | the answers of `stat`, `advise`, `compare` and `report` |
+//! | [`stat`], [`advice`], [`compare`], [`check`], [`profile`] | the answers of `stat`, `advise`, `compare`, `check` and `report` |
 //! | [`diff`], [`flame`], [`timeline`] | views of recordings |
 //! | [`export`] | formats of other tools |
 //! | [`lab`] | records of the lab |
@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod check;
 pub mod compare;
 pub mod diff;
 pub mod export;

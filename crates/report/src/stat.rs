@@ -11,6 +11,7 @@ mod repeated;
 mod rows;
 mod section;
 mod sentence;
+mod tick;
 
 use faultless_trace::Stat;
 
@@ -18,6 +19,7 @@ pub(crate) use explain::{Basis, explanation, told};
 pub use repeated::{repeated, repeated_json};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
+pub use tick::{json_line, tick, tick_json};
 
 use crate::palette::Palette;
 use crate::table::{SCREEN, WIDTH, clip, wrap};

@@ -23,6 +23,8 @@ mod spread;
 mod table;
 mod whole;
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use serde::Serialize;
 
 use crate::kind::Kind;
@@ -68,6 +70,27 @@ pub enum By {
     Alloc,
     /// The file or kind of memory.
     Mapping,
+}
+
+/// Faults of a run by function and caller, in Python's terms if it names its functions. Two builds of a
+/// program have the same names.
+pub(crate) fn call_sites(run: &Run) -> BTreeMap<String, f64> {
+    // A place without a name is its file, since its offset changes from build to build.
+    let unnamed = HashSet::new();
+    let names = name::Names::new(run, By::Function, &unnamed);
+    let mut by_key: HashMap<name::Key, (String, f64)> = HashMap::new();
+    let site = |fault: &Weighted| {
+        let python = fault.stack.and_then(|stack| name::in_python(&run.recording.stacks, stack));
+        python.unwrap_or_else(|| names.name(fault))
+    };
+    for fault in &run.profile.faults {
+        by_key.entry(names.key(fault)).or_insert_with(|| (site(fault), 0.0)).1 += fault.faults;
+    }
+    let mut sites = BTreeMap::new();
+    for (name, faults) in by_key.into_values() {
+        *sites.entry(name).or_default() += faults;
+    }
+    sites
 }
 
 impl By {

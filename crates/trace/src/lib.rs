@@ -6,7 +6,7 @@
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
 //! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
-//! `advice`, `compare`; `stat`, `cure`; `repeat`, `findings`.
+//! `advice`, `compare`; `stat`, `cure`; `repeat`, `findings`, `budget`.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -16,6 +16,7 @@
 
 pub mod advice;
 pub mod avoid;
+pub mod budget;
 pub mod change;
 pub mod compare;
 pub mod cure;

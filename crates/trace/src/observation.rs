@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::Kind;
 
+/// Stands for a command where the whole machine was watched.
+pub const ALL_PROCESSES: [&str; 2] = ["all", "processes"];
+
 /// Everything that was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
@@ -410,6 +413,21 @@ pub struct Level {
     pub faults: u64,
     /// Resident anonymous bytes, process tree.
     pub anon_bytes: u64,
+}
+
+/// What happened since the last tick, while a program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// Time since the begin, ns.
+    pub time_ns: u64,
+    /// Time since the last tick, ns.
+    pub span_ns: u64,
+    /// Faults: of all modes if those can be counted, else of user mode; `None` without any event.
+    pub faults: Option<u64>,
+    /// CPU time in user and kernel mode, ns, if it can be counted.
+    pub cpu_ns: Option<u64>,
+    /// Anonymous memory that is resident now, if it is read.
+    pub anon_bytes: Option<u64>,
 }
 
 /// Losses of one event (PERF_FORMAT_LOST, Linux 6.0).

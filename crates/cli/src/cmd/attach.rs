@@ -18,8 +18,8 @@ use super::run::size::span;
 pub(crate) struct Args {
     /// Watch running processes, their threads and future children, until they end or Ctrl-C. With CMD: until CMD has
     /// ended.
-    #[arg(short, long, value_name = "PID,...", value_delimiter = ',', value_parser = pid)]
-    pid: Vec<u32>,
+    #[arg(short, long, value_name = "PID,...", value_parser = pids)]
+    pid: Vec<Pids>,
     /// Watch the processes that are in this control group now, and their future children.
     #[arg(long, value_name = "PATH", conflicts_with = "pid", value_hint = clap::ValueHint::DirPath)]
     cgroup: Option<PathBuf>,
@@ -32,6 +32,8 @@ pub(crate) struct Args {
 pub(crate) enum Target {
     Command(Vec<OsString>),
     Running(Attach),
+    /// All processes.
+    Machine(Until),
 }
 
 impl Args {
@@ -40,7 +42,7 @@ impl Args {
     pub(crate) fn target(&self, command: Vec<OsString>) -> Result<Target, Failure> {
         let mut pids = match &self.cgroup {
             Some(path) => members(path)?,
-            None => self.pid.clone(),
+            None => self.pid.iter().flat_map(|pids| pids.0.iter().copied()).collect(),
         };
         if pids.is_empty() {
             return match self.span {
@@ -57,20 +59,28 @@ impl Args {
             return Err(Failure(format!("{}: write options before the process ids", option.display())));
         }
         pids.extend(more);
-        let until = match self.span {
+        Ok(Target::Running(Attach { pids, until: self.until(words) }))
+    }
+
+    /// When to end, where `words` is a command that says so.
+    pub(crate) fn until(&self, words: Vec<OsString>) -> Until {
+        match self.span {
             Some(span) => Until::Span(span),
             None if words.is_empty() => Until::Ended,
             None => Until::Command(Request { command: words, ..Request::default() }),
-        };
-        Ok(Target::Running(Attach { pids, until }))
+        }
     }
 }
 
-fn pid(word: &str) -> Result<u32, String> {
-    match word.parse() {
-        Ok(pid) if pid > 0 => Ok(pid),
-        _ => Err("not a process id; `pidof NAME` or `ps -e` gives them".into()),
-    }
+/// Process ids of one word.
+#[derive(Clone, Debug)]
+struct Pids(Vec<u32>);
+
+/// Ids with commas or blanks between them: `-p "$(pidof program)"` gives blanks.
+fn pids(word: &str) -> Result<Pids, String> {
+    let parts = word.split([',', ' ', '\t', '\n']).filter(|part| !part.is_empty());
+    let pids: Vec<u32> = parts.map(super::pid).collect::<Result<_, _>>()?;
+    if pids.is_empty() { Err(super::NO_PID.into()) } else { Ok(Pids(pids)) }
 }
 
 /// The processes of a control group and of those below it.

@@ -23,7 +23,7 @@ use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
 pub(super) use input::Input;
-use output::Drain;
+pub(super) use output::Drain;
 
 /// The number of rounds, when the user names none, fits this time within the bounds below.
 const BUDGET: Duration = Duration::from_secs(40);

@@ -3,6 +3,7 @@
 mod advise;
 mod attach;
 mod bench;
+mod check;
 mod compare;
 mod diff;
 mod doctor;
@@ -31,9 +32,17 @@ use crate::programs::{self, Words};
 const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
                            faultless completions fish >~/.config/fish/completions/faultless.fish";
 
+const ORDER: &str = "\
+IN THIS ORDER
+  faultless doctor                          what page faults cost here, and what to change
+  faultless stat -- python3 script.py       how many faults, what they cost, how many are avoidable
+  faultless record -- python3 script.py     who takes them; `faultless report` shows the call sites
+  faultless advise -- python3 script.py     which cure helps, and by how much
+  faultless run -- python3 script.py        the same program with its large blocks from the pool";
+
 /// Find, measure and remove the time that programs lose to page faults.
 #[derive(Debug, Parser)]
-#[command(name = "faultless", version, arg_required_else_help = true)]
+#[command(name = "faultless", version, arg_required_else_help = true, after_help = ORDER)]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -41,19 +50,20 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Doctor(doctor::Args),
     Stat(stat::Args),
     Record(record::Args),
-    Top(top::Args),
-    Run(run::Args),
-    Advise(advise::Args),
-    Compare(compare::Args),
-    Workload(workload::Args),
-    Doctor(doctor::Args),
-    Export(export::Args),
-    Timeline(timeline::Args),
-    Flame(flame::Args),
-    Diff(diff::Args),
     Report(report::Args),
+    Flame(flame::Args),
+    Timeline(timeline::Args),
+    Diff(diff::Args),
+    Export(export::Args),
+    Top(top::Args),
+    Advise(advise::Args),
+    Run(run::Args),
+    Compare(compare::Args),
+    Check(check::Args),
+    Workload(workload::Args),
     /// Run the experiments of the five documents on this machine [program: faultless-lab].
     #[command(disable_help_flag = true)]
     Lab(Words),
@@ -69,6 +79,14 @@ enum Verb {
     Man(pages::ManArgs),
     #[command(after_help = COMPLETIONS)]
     Completions(pages::CompletionsArgs),
+}
+
+/// Why a word is no process id.
+const NO_PID: &str = "not a process id; `pidof NAME` or `ps -e` gives them";
+
+/// A process id on the command line.
+fn pid(word: &str) -> Result<u32, String> {
+    word.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| NO_PID.to_owned())
 }
 
 /// Parses the command line. Help and version end the process here.
@@ -88,6 +106,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Run(args) => run::run(args),
         Verb::Advise(args) => advise::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Check(args) => check::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),

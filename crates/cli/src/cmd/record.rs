@@ -4,11 +4,13 @@ mod file;
 mod text;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use faultless_console::{Failure, Outcome};
-use faultless_prof::{Options, Progress, Request, Task};
+use faultless_prof::{Options, Progress, Recorded, Request, Task};
 use faultless_trace::measurement::Count;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
@@ -46,7 +48,7 @@ pub(crate) struct Args {
     /// Stop recording single faults once the file has grown to SIZE.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
     max_size: u64,
-    /// Trace file to write.
+    /// Trace file to write; - for standard output, with what the program prints on standard error.
     #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// The program and its arguments.
@@ -64,18 +66,15 @@ pub(crate) fn run(args: Args) -> Outcome {
         ..Options::default()
     };
     let task = task(&args)?;
-    let part = PartFile::create(&args.output)?;
-    let bar = progress_bar();
-    let recorded =
-        faultless_prof::record(task, &options, part.out()?, &mut |progress| show(bar.as_ref(), progress));
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
+    if args.output == Path::new("-") {
+        return to_stdout(task, &options);
     }
-    let recorded = match recorded {
+    let part = PartFile::create(&args.output)?;
+    let recorded = match record(task, &options, part.out()?) {
         Ok(recorded) => recorded,
         Err(failure) => {
             part.discard();
-            return Err(failure.into());
+            return status::not_started(failure);
         }
     };
     let code = status::of(recorded.exit);
@@ -88,9 +87,46 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(code)
 }
 
+/// Records into standard output. What the program prints goes to standard error instead.
+fn to_stdout(task: Task, options: &Options) -> Outcome {
+    let stdout = std::io::stdout();
+    if stdout.is_terminal() {
+        return Err(Failure(
+            "a trace is not for a terminal; send standard output to a file or a pipe".into(),
+        ));
+    }
+    let out = File::from(stdout.as_fd().try_clone_to_owned()?);
+    let task = match task {
+        Task::Command(request) => {
+            let said = std::io::stderr().as_fd().try_clone_to_owned()?;
+            Task::Command(Request { stdout: Some(said), ..request })
+        }
+        task => task,
+    };
+    let recorded = match record(task, options, Box::new(out)) {
+        Ok(recorded) => recorded,
+        Err(failure) => return status::not_started(failure),
+    };
+    eprint!("{}", text::closing(&recorded, "-", options));
+    Ok(status::of(recorded.exit))
+}
+
+/// Records, with a line of progress on a terminal.
+fn record(task: Task, options: &Options, out: Box<dyn Write>) -> Result<Recorded, faultless_prof::Failure> {
+    let bar = progress_bar();
+    let recorded = faultless_prof::record(task, options, out, &mut |progress| show(bar.as_ref(), progress));
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    recorded
+}
+
 fn task(args: &Args) -> Result<Task, Failure> {
     Ok(match args.running.target(args.command.clone())? {
         Target::Running(attach) => Task::Running(attach),
+        Target::Machine(_) => {
+            return Err(Failure("record takes no whole machine; name processes with -p".into()));
+        }
         Target::Command(command) => {
             text::warn_of_privileged(&command);
             let env = if args.alloc.is_some() { recording(&command)? } else { Vec::new() };
@@ -112,7 +148,7 @@ fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure>
 }
 
 /// The folder that keeps names from one recording to the next.
-fn names_folder() -> Option<PathBuf> {
+pub(super) fn names_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     Some(caches?.join("faultless/names"))

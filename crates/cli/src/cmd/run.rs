@@ -18,7 +18,9 @@ use program::Immunity;
 pub(crate) use program::find;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, ExitCode};
+
+use super::status;
 
 /// The end of both help texts.
 macro_rules! examples {
@@ -33,8 +35,8 @@ macro_rules! examples {
 ///
 /// The program's malloc takes blocks of --threshold and more from a pool. The pool keeps freed pages
 /// resident, reuses them, and uses huge pages if the kernel has them. Smaller blocks come from the program's
-/// usual allocator, or from the one that --small names. The exit status is the program's own, or 2 if it
-/// could not be started. Children use the pool as well.
+/// usual allocator, or from the one that --small names. The exit status is the program's own; 127 if there is
+/// no such program, 126 if it can't be executed, 2 for a mistake in the options. Children use the pool as well.
 ///
 /// Static programs, programs that define malloc themselves and programs built with a sanitizer run unchanged.
 /// So do programs that cannot load the pool (32-bit, or in a container of their own); the loader then says
@@ -55,7 +57,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
-    let program = find(name)?;
+    let program = match find(name) {
+        Ok(program) => program,
+        Err(failure) => {
+            let Some(status) = program::status_without(name) else { return Err(failure) };
+            eprintln!("faultless: {failure}");
+            return Ok(ExitCode::from(status));
+        }
+    };
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
     let immunity = program.immune();
@@ -68,7 +77,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         command.envs(environment).env("FAULTLESS_FIRST", std::process::id().to_string());
     }
     let error = faultless_os::inherited::exec(&mut command);
-    Err(Failure(format!("cannot run {}: {error}; check that its interpreter exists", name.display())))
+    eprintln!("faultless: cannot run {}: {error}; check that its interpreter exists", name.display());
+    Ok(ExitCode::from(status::NOT_EXECUTABLE))
 }
 
 /// The environment under which a dynamically linked program gets its large blocks from the pool.

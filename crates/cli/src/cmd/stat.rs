@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
-use faultless_console::{Failure, Outcome, sink::Sink};
+use faultless_console::{Outcome, sink::Sink};
 use faultless_os::spawn;
-use faultless_prof::{Kernel, Request, Sources};
+use faultless_prof::{Kernel, Request, Sources, Ticker};
 use faultless_trace::Stat;
+use faultless_trace::observation::Tick;
 use faultless_trace::repeat::Repeated;
 
 use super::attach::{self, Target};
+use super::run::size::span;
 use super::status;
 
 /// Show what the page faults of a program cost.
@@ -20,7 +23,8 @@ use super::status;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless stat -- python3 script.py\n  faultless stat -r 10 -- python3 script.py\n  faultless stat -p $(pidof redis-server) --for 10s\n  \
-    faultless stat -p 1234,1235 -- sleep 10         # as perf stat takes it"
+    faultless stat -p 1234,1235 -- sleep 10         # as perf stat takes it\n  \
+    faultless stat -I 1s -- ./engine queries.txt\n  faultless stat -a -- sleep 10                    # the whole machine"
 )]
 pub(crate) struct Args {
     /// Print one JSON document instead of the text.
@@ -37,12 +41,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
     /// Run the program N times and show the median of each figure, with the smallest and the largest.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup"])]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup", "all"])]
     repeat: Option<u32>,
+    /// While the program runs, print a line on stderr at this interval, such as 1s; with --json a line of JSON.
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = interval, conflicts_with = "repeat")]
+    interval: Option<Duration>,
+    /// Watch the whole machine, until CMD has ended, --for has passed, or Ctrl-C. Needs root or CAP_PERFMON.
+    #[arg(short, long, conflicts_with_all = ["pid", "cgroup"])]
+    all: bool,
     #[command(flatten)]
     running: attach::Args,
     /// The program and its arguments.
-    #[arg(required_unless_present_any = ["pid", "cgroup"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "cgroup", "all"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -63,9 +73,15 @@ enum SourceArg {
 pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
-    let target = args.running.target(args.command)?;
+    let target = match args.all {
+        true => Target::Machine(args.running.until(args.command)),
+        false => args.running.target(args.command)?,
+    };
     if let (Target::Command(command), Some(runs)) = (&target, args.repeat) {
-        let repeated = repeat(command, runs, allow)?;
+        let repeated = match repeat(command, runs, allow) {
+            Ok(repeated) => repeated,
+            Err(failure) => return status::not_started(failure),
+        };
         let report = if args.json {
             faultless_report::stat::repeated_json(&repeated)
         } else {
@@ -74,15 +90,34 @@ pub(crate) fn run(args: Args) -> Outcome {
         sink.write(&report)?;
         return Ok(status::of(repeated.exit()));
     }
+    let mut told = 0;
+    let mut tell = |tick: &Tick| {
+        let line = match args.json {
+            true => faultless_report::stat::tick_json(tick),
+            false => faultless_report::stat::tick(tick, told == 0),
+        };
+        told += 1;
+        eprint!("{line}");
+    };
+    let ticker = args.interval.map(|every| Ticker { every, tell: &mut tell });
     let observation = match target {
         Target::Command(command) => {
-            faultless_prof::observe(Request { command, allow, ..Request::default() })?
+            let request = Request { command, allow, ..Request::default() };
+            faultless_prof::observe_with(request, ticker)
         }
-        Target::Running(attach) => faultless_prof::observe_running(attach, allow)?,
+        Target::Running(attach) => faultless_prof::observe_running(attach, allow, ticker),
+        Target::Machine(until) => faultless_prof::observe_machine(until, allow, ticker),
+    };
+    let observation = match observation {
+        Ok(observation) => observation,
+        Err(failure) => return status::not_started(failure),
     };
     let exit = observation.exit;
     let stat = Stat::from_observation(&observation);
-    let report = if args.json {
+    let report = if args.json && args.interval.is_some() {
+        // Every line is a document.
+        faultless_report::stat::json_line(&stat)
+    } else if args.json {
         faultless_report::stat::json(&stat)
     } else if args.explain {
         faultless_report::stat::explain(&stat, sink.wants_colour())
@@ -93,8 +128,15 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(status::of(exit))
 }
 
+/// `1s`, `500ms`; a bare number is milliseconds, as perf stat takes it. At least 10 ms.
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(10);
+    let found = text.parse().map(Duration::from_millis).or_else(|_| span(text))?;
+    if found < LEAST { Err("the least is 10ms".into()) } else { Ok(found) }
+}
+
 /// Runs the command several times. A request to end keeps the finished runs, if there is one.
-fn repeat(command: &[OsString], runs: u32, allow: Sources) -> Result<Repeated, Failure> {
+fn repeat(command: &[OsString], runs: u32, allow: Sources) -> Result<Repeated, faultless_prof::Failure> {
     spawn::remember_requests_to_end();
     let mut stats = Vec::new();
     for _ in 0..runs {

@@ -41,7 +41,7 @@ use model::Model;
 )]
 pub(crate) struct Args {
     /// Watch this process and its descendants
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = super::pid, conflicts_with = "command")]
     pid: Option<u32>,
 
     /// Seconds between frames, from 0.2 to 3600
@@ -85,7 +85,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let subject = subject(&args);
     let mut live = match (args.pid, started) {
         (Some(pid), _) => Live::of_process(pid).map_err(Failure)?,
-        (None, true) => Live::of_command(request(args.command, plain)?)?,
+        (None, true) => match Live::of_command(request(args.command, plain)?) {
+            Ok(live) => live,
+            Err(failure) => return status::not_started(failure),
+        },
         (None, false) => Live::of_system(),
     };
     let mut model = Model::new(machine(), subject, live.notes());

@@ -95,7 +95,7 @@ pub(crate) fn denied(sources: &[SourceNote]) -> Option<String> {
 
 /// The whole content of a file or pipe. Devices have no end and hold no trace.
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = std::fs::File::open(if path == Path::new("-") { Path::new("/dev/stdin") } else { path })?;
     let kind = file.metadata()?.file_type();
     let mut bytes = Vec::new();
     if !kind.is_char_device() && !kind.is_block_device() {

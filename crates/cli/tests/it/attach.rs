@@ -69,6 +69,21 @@ fn running_processes_are_measured_for_a_time_or_beside_a_command() {
     }
 }
 
+/// A server's workers come and go between `pidof` and here.
+#[test]
+fn one_of_several_processes_may_have_ended() {
+    let one = Faulting::begin();
+    let pids = format!("{},4194305", one.pid());
+    let out = faultless(&["stat", "--json", "-p", &pids, "--for", "100ms"]);
+    let Some(stat) = answer(&out) else { return };
+    assert!(faults(&stat) > 10, "{stat}");
+    let gone = |source: &&serde_json::Value| source["source"] == "process 4194305" && source["used"] == false;
+    assert!(stat["sources"].as_array().unwrap().iter().any(|source| gone(&source)), "{stat}");
+    let none = faultless(&["stat", "-p", "4194305,4194306"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("4194305: no such process"));
+}
+
 #[test]
 fn further_numbers_are_process_ids_too() {
     let (one, two) = (Faulting::begin(), Faulting::begin());
@@ -85,6 +100,84 @@ fn further_numbers_are_process_ids_too() {
 }
 
 #[test]
+fn process_ids_with_blanks_or_commas_between_them_are_several() {
+    let (one, two) = (Faulting::begin(), Faulting::begin());
+    for pids in [format!("{} {}", one.pid(), two.pid()), format!("{}, {}\n", one.pid(), two.pid())] {
+        let out = faultless(&["stat", "--json", "-p", &pids, "--for", "100ms"]);
+        let Some(stat) = answer(&out) else { return };
+        assert!(stat["command"].to_string().contains(&two.pid()), "{stat}");
+    }
+}
+
+#[test]
+fn lines_come_while_a_program_runs() {
+    let out =
+        faultless(&["stat", "-I", "100ms", "--", "sh", "-c", "for i in 1 2 3 4 5; do (:); sleep 0.1; done"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("       time       faults     faults/s"), "{said}");
+    let ticks = said.lines().skip(1).take_while(|line| line.contains(" s ")).count();
+    assert!(ticks >= 2, "{said}");
+    assert!(said.contains("faultless stat: "), "the whole answer comes at the end: {said}");
+    let out = faultless(&["stat", "-I", "100", "--json", "--", "sleep", "0.35"]);
+    let lines: Vec<serde_json::Value> =
+        text(&out.stderr).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (last, ticks) = lines.split_last().unwrap();
+    assert!(ticks.len() >= 2 && ticks.iter().all(|line| line["tick"]["time_ns"].as_u64().is_some()));
+    assert!(last["stat"]["usage"]["wall_ns"].as_u64().is_some(), "{last}");
+    let out = faultless(&["stat", "-I", "1", "--", "true"]);
+    assert!(text(&out.stderr).contains("the least is 10ms"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn the_whole_machine_is_measured_or_one_line_says_why_not() {
+    let _busy = Faulting::begin();
+    let out = faultless(&["stat", "-a", "--json", "--", "sleep", "0.3"]);
+    let said = text(&out.stderr);
+    if !out.status.success() {
+        assert!(said.contains("the whole machine can't be watched: ") && said.lines().count() == 1, "{said}");
+        return wants::missing_feature("perf events of the whole machine", said);
+    }
+    let stat: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(faults(&stat) > 100, "{stat}");
+    assert_eq!(stat["command"], serde_json::json!(["all", "processes"]));
+    let none = faultless(&["stat", "-a", "-p", "1"]);
+    assert_eq!(none.status.code(), Some(2));
+}
+
+/// A record of it goes to standard output, and the program's own output beside it.
+#[test]
+fn a_recording_goes_to_standard_output_and_is_read_from_standard_input() {
+    let out = faultless(&["record", "-o", "-", "--", "sh", "-c", "echo data; (:)"]);
+    let said = text(&out.stderr);
+    if said.contains("perf_event_open") && !out.status.success() {
+        return wants::missing_feature("perf events", said);
+    }
+    assert!(out.status.success() && said.starts_with("data\n"), "{said}");
+    let mut report = Command::new(FAULTLESS)
+        .args(["report", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut report.stdin.take().unwrap(), &out.stdout).unwrap();
+    let found = report.wait_with_output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(found["command"][0], "sh");
+}
+
+#[test]
+fn a_command_that_cannot_start_has_the_status_of_a_shell() {
+    for verb in [&["stat"][..], &["stat", "-r", "2"], &["record", "-o", "-"], &["run"], &["top", "--once"]] {
+        for (command, status) in [("faultless-no-such", 127), ("/etc/passwd", 126), ("/etc", 126)] {
+            let out = faultless(&[verb, &["--", command]].concat());
+            assert_eq!(out.status.code(), Some(status), "{verb:?} {command}: {}", text(&out.stderr));
+            assert_eq!(text(&out.stderr).lines().count(), 1, "{}", text(&out.stderr));
+        }
+    }
+}
+
+#[test]
 fn what_names_no_process_is_said_in_one_line() {
     let said = |words: &[&str]| {
         let out = faultless(words);
@@ -96,6 +189,7 @@ fn what_names_no_process_is_said_in_one_line() {
     assert!(said(&["stat", "--cgroup", "nosuch"]).contains("no such control group"));
     assert!(said(&["stat", "--for", "1s", "--cgroup", "nosuch"]).contains("no such control group"));
     assert!(said(&["record", "-p", "1,x"]).contains("not a process id"));
+    assert!(said(&["top", "-p", "x"]).contains("not a process id"));
 }
 
 /// A script's background job starts with SIGINT ignored.

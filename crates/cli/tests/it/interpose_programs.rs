@@ -74,12 +74,13 @@ fn a_status_a_signal_and_standard_input_pass_through() {
 }
 
 #[test]
-fn a_command_that_cannot_run_is_one_line_and_status_2() {
-    for command in ["no-such-command-of-faultless", "/etc/passwd", "/", ""] {
+fn a_command_that_cannot_run_is_one_line_and_the_status_of_a_shell() {
+    let cases = [("no-such-command-of-faultless", 127), ("/etc/passwd", 126), ("/", 126), ("", 2)];
+    for (command, status) in cases {
         let mut faultless = std::process::Command::new(env!("CARGO_BIN_EXE_faultless"));
         let output = faultless.args(["run", "--", command]).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{command}: {message}");
+        assert_eq!(output.status.code(), Some(status), "{command}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }

@@ -6,6 +6,7 @@
 
 mod advise;
 mod attach;
+mod check;
 mod compare;
 mod denied;
 mod diff;

@@ -101,6 +101,7 @@ fn without_a_name_all_are_listed() {
 fn wrong_names_and_values_are_told_and_end_with_2() {
     for (arguments, word) in [
         ("workload chunk-pipelin", "chunk-pipeline"),
+        ("workload nosuch", "there are chunk-pipeline, temporaries, "),
         ("workload bursts --blocks 0", "--blocks"),
         ("workload mixed --max-size 15", "--max-size"),
         ("workload mixed --seed 0", "--seed"),

@@ -197,7 +197,7 @@ pub(super) fn vulnerabilities(files: &Files) -> BTreeMap<String, String> {
 }
 
 /// The version of the glibc that this program runs on.
-pub(super) fn glibc() -> Option<String> {
+pub fn glibc() -> Option<String> {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: no preconditions; returns a pointer to a static string (gnu_get_libc_version(3)).

@@ -23,7 +23,7 @@ use crate::tuning as t;
 /// A function as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Location {
-    /// Its name. Without one, a label for the page in the file: `+0x12xxx` starts at offset 0x12000.
+    /// Its name. Without one, the file's in brackets: `[libc.so.6]` is all that it touches without a name.
     pub(super) function: String,
     /// The file's name without folders; `[jit]`, `[vdso]`; empty if nothing is mapped there any more.
     pub(super) module: String,
@@ -79,12 +79,13 @@ impl Names {
         let place = |function: String, module: &str| Location { function, module: module.to_owned() };
         let Some(range) = self.range(pid, address) else { return place("[gone]".into(), "") };
         if range.inode == 0 {
-            return place(page_label(address), if range.name.is_empty() { "[jit]" } else { &range.name });
+            let name = if range.name.is_empty() { "[jit]" } else { &range.name };
+            return place(name.to_owned(), name);
         }
         let offset = address - range.begin + range.file_offset;
         let module = range.name.rsplit('/').next().unwrap_or_default();
         let function = self.function(file_of(pid, &range), offset);
-        place(function.unwrap_or_else(|| format!("+{}", page_label(offset))), module)
+        place(function.unwrap_or_else(|| format!("[{module}]")), module)
     }
 
     /// Whether `address` lies in a file's mapping. Memory that is gone by now counts as anonymous.
@@ -126,11 +127,6 @@ impl Maps {
         let after = self.ranges.partition_point(|range| range.begin <= address);
         self.ranges.get(after.checked_sub(1)?).filter(|range| address - range.begin < range.len_bytes)
     }
-}
-
-/// A label for code without a name, in steps of 4 KiB: one or two per function, not one per instruction.
-fn page_label(at: u64) -> String {
-    format!("{:#x}xxx", at >> 12)
 }
 
 /// The path of a mapped file as we can open it: the plain one if it is the same file, else as the process

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use faultless_os::procfs::{self, Running, Stat};
 
 /// A process or thread and what it did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Change {
     pub(super) pid: u32,
     pub(super) tid: u32,

@@ -7,15 +7,18 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use faultless_os::Result;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
+use faultless_os::{Error, Result};
 use faultless_trace::observation::EventLoss;
 
 use super::copier::BufferedRing;
 use super::{COUNT, Watched};
 use crate::shape::{Shape, entry};
 use crate::tuning as t;
+
+/// No such process (errno(3)).
+const ESRCH: i32 = 3;
 
 /// What a record means, by the event it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +101,17 @@ impl CpuBuffer {
         let output = Output::Tasks { wake_bytes, switches: shape.switches };
         let owner = Spec { event: Software::Dummy, output, user_only: true, ..COUNT };
         let owner = watched.begin(owner);
-        let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
-        let first = Event::open(&owner, target(*first), None)?;
+        let mut tasks = tasks.iter().copied();
+        let first = tasks.find_map(|pid| watched.unless_gone(Event::open(&owner, target(pid), None)));
+        // Every task that was listed has ended.
+        let first = first.unwrap_or(Err(Error::new("perf_event_open", ESRCH)))?;
         let ring = BufferedRing::new(Ring::map(&first, pages)?);
         let mut buffer = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
-        for &pid in rest {
-            buffer.add(Role::Tasks, &owner, target(pid), None)?;
+        for pid in tasks {
+            watched.unless_gone(buffer.add(Role::Tasks, &owner, target(pid), None)).transpose()?;
         }
-        for &pid in tasks {
-            buffer.add_faults(watched, target(pid), user_only, shape)?;
+        for &pid in watched.tasks() {
+            watched.unless_gone(buffer.add_faults(watched, target(pid), user_only, shape)).transpose()?;
         }
         Ok(buffer)
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::{Recording, Stacks};
+use faultless_trace::recording::{Module, Recording, Stacks, is_runtime};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -61,7 +61,7 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
     let mut strings = Strings::default();
     // The format wants it first.
     strings.index("");
-    let mut code = Code::new(&recording.stacks, &mut strings);
+    let mut code = Code::new(recording, &mut strings);
     let mut samples = Vec::with_capacity(sums.len());
     let [mut whole_faults, mut whole_ns] = [Rounding::default(); 2];
     for (key, (faults, cost_ns)) in sums {
@@ -115,6 +115,8 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
 /// Modules, frames and functions, in the order of first use. An id in pprof is the index plus 1.
 struct Code<'a> {
     stacks: &'a Stacks,
+    /// The module that comes first.
+    main: usize,
     mappings: Vec<proto::Mapping>,
     locations: Vec<proto::Location>,
     functions: Vec<proto::Function>,
@@ -123,10 +125,12 @@ struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    fn new(stacks: &'a Stacks, strings: &mut Strings) -> Self {
+    fn new(recording: &'a Recording, strings: &mut Strings) -> Self {
+        let stacks = &recording.stacks;
+        let main = main_module(recording);
         // Says that functions are known, so `pprof` does not look up the file offsets as addresses.
-        let mapping = |(at, module): (usize, &faultless_trace::recording::Module)| proto::Mapping {
-            id: at as u64 + 1,
+        let mapping = |(at, module): (usize, &Module)| proto::Mapping {
+            id: id_of(at, main),
             memory_start: 0,
             memory_limit: u64::MAX,
             filename: strings.index(&module.path),
@@ -136,9 +140,11 @@ impl<'a> Code<'a> {
             has_line_numbers: true,
             has_inline_frames: true,
         };
-        let mappings = stacks.modules.iter().enumerate().map(mapping).collect();
+        let mut mappings: Vec<proto::Mapping> = stacks.modules.iter().enumerate().map(mapping).collect();
+        mappings.sort_by_key(|mapping| mapping.id);
         let (locations, functions) = (Vec::new(), Vec::new());
-        Self { stacks, mappings, locations, functions, by_frame: HashMap::new(), by_name: HashMap::new() }
+        let (by_frame, by_name) = (HashMap::new(), HashMap::new());
+        Self { stacks, main, mappings, locations, functions, by_frame, by_name }
     }
 
     fn locations(&mut self, stack: u32, strings: &mut Strings) -> Vec<u64> {
@@ -163,7 +169,7 @@ impl<'a> Code<'a> {
         }
         let id = self.locations.len() as u64 + 1;
         let module = frame.module.filter(|&module| (module as usize) < self.mappings.len());
-        let mapping_id = module.map_or(0, |module| u64::from(module) + 1);
+        let mapping_id = module.map_or(0, |module| id_of(module as usize, self.main));
         self.locations.push(proto::Location { id, mapping_id, address: frame.address, line });
         self.by_frame.insert(number, id);
         Some(id)
@@ -178,6 +184,38 @@ impl<'a> Code<'a> {
         }
         id
     }
+}
+
+/// The id of a module. `pprof` takes the mapping that comes first for the program's own file.
+fn id_of(module: usize, main: usize) -> u64 {
+    let place = match module.cmp(&main) {
+        std::cmp::Ordering::Less => module + 1,
+        std::cmp::Ordering::Equal => 0,
+        std::cmp::Ordering::Greater => module,
+    };
+    place as u64 + 1
+}
+
+/// The program's own file: the one that is named as the command, else the one in which most stacks begin.
+fn main_module(recording: &Recording) -> usize {
+    let stacks = &recording.stacks;
+    let command = recording.header.command.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let named = |module: &Module| module.short_name() == command;
+    if let Some(named) = stacks.modules.iter().position(named) {
+        return named;
+    }
+    let mut begins = vec![0_u64; stacks.modules.len()];
+    for frames in &stacks.stacks {
+        let mut outer = frames.iter().rev().filter_map(|&frame| stacks.frames.get(frame as usize)?.module);
+        let is_own = |module: &u32| {
+            let module = stacks.modules.get(*module as usize);
+            module.is_some_and(|module| !is_runtime(module.short_name()) && !module.path.starts_with('['))
+        };
+        if let Some(module) = outer.find(is_own) {
+            begins[module as usize] += 1;
+        }
+    }
+    (0..begins.len()).rev().max_by_key(|&module| begins[module]).unwrap_or(0)
 }
 
 #[cfg(test)]

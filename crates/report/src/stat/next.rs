@@ -1,6 +1,7 @@
 //! What to do next: the commands that answer the next question about this program, or nothing.
 
 use faultless_trace::Stat;
+use faultless_trace::observation::ALL_PROCESSES;
 
 use super::section::headed;
 use crate::palette::Palette;
@@ -15,6 +16,9 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     let time = stat.time.as_ref();
     if time.is_some_and(|time| time.share.high < WORTH_FROM || time.seconds.high < WORTH_FROM_SECONDS) {
         return vec![" Next: nothing. Page faults take too little time to be worth a change.".to_owned()];
+    }
+    if stat.command == ALL_PROCESSES {
+        return headed("Next", palette, vec!["   which process   faultless top".to_owned()]);
     }
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";

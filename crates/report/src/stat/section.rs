@@ -24,7 +24,9 @@ pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
         (ns(usage.system_ns), "system"),
         (Bytes(usage.peak_rss_bytes).to_string(), "peak RSS"),
     ];
-    let words = figures.map(|(figure, what)| format!("{figure} {what}"));
+    // The whole machine has no peak.
+    let known = if usage.peak_rss_bytes > 0 { &figures[..] } else { &figures[..3] };
+    let words: Vec<String> = known.iter().map(|(figure, what)| format!("{figure} {what}")).collect();
     let mut lines = vec![format!(" {}", words.join("   "))];
     if let Some(beyond) = stat.beyond_wait4.filter(|beyond| beyond.cpu_ns > 0) {
         lines.push(format!(" {} more CPU time of processes that nobody waited for", ns(beyond.cpu_ns)));

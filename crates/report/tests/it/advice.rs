@@ -84,6 +84,22 @@ fn text_of_every_standing() {
 }
 
 #[test]
+fn less_cpu_time_alone_is_a_share_and_no_speed() {
+    let arms = [
+        ("as it is", Means(100.0, 100.0, 116_312.0, 60.0, 21.5)),
+        ("pool", Means(104.0, 80.0, 700.0, 1.91, 21.5)),
+    ];
+    let said = text(&advice(&arms, 12), false);
+    let head = said.lines().next().unwrap();
+    assert!(
+        head.starts_with("pool: ") && head.contains(" % less CPU time (") && !head.contains('x'),
+        "{head}"
+    );
+    let share: f64 = head[6..].split(' ').next().unwrap().parse().unwrap();
+    assert!((18.0..=22.0).contains(&share), "{head}");
+}
+
+#[test]
 fn text_of_nothing_that_helps() {
     insta::assert_snapshot!("advice_nothing", shown(&nothing(8)));
 }

@@ -2,6 +2,7 @@
 
 mod advice;
 mod change;
+mod check;
 mod golden;
 mod lab;
 mod pipeline;

@@ -59,6 +59,17 @@ pub(super) fn generated(stacks: &Stacks) -> Vec<bool> {
     (0..stacks.stacks.len() as u32).map(|stack| stacks.frames_of(stack).any(is_made)).collect()
 }
 
+/// The Python function of a stack and its caller, if Python names its functions: `py::rows:/srv/a.py` is `rows`.
+pub(super) fn in_python(stacks: &Stacks, stack: u32) -> Option<String> {
+    let named = stacks.names(stack).filter_map(|name| name.function.strip_prefix("py::"));
+    let mut names = named.map(|name| name.split_once(':').map_or(name, |(function, _)| function));
+    let function = names.next()?;
+    Some(match names.find(|caller| *caller != function) {
+        Some(caller) => [function, CALLED_BY, caller].concat(),
+        None => function.to_owned(),
+    })
+}
+
 impl<'a> Names<'a> {
     pub(super) fn new(run: &'a Run, by: By, same_files: &'a HashSet<String>) -> Self {
         let program = run.recording.header.command.first().map_or("", |path| last(path));
@@ -150,4 +161,32 @@ impl<'a> Names<'a> {
 
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Name;
+
+    #[test]
+    fn a_python_function_is_named_with_its_caller_in_python() {
+        let frame = |function: &str| Frame {
+            names: vec![Name { function: function.into(), ..Name::default() }],
+            ..Frame::default()
+        };
+        let names = [
+            "list_resize",
+            "py::rows:/srv/a.py",
+            "_PyEval_Vector",
+            "py::rows:/srv/a.py",
+            "py::<module>:/srv/a.py",
+        ];
+        let stacks = Stacks {
+            frames: names.into_iter().map(frame).collect(),
+            stacks: vec![(0..5).collect(), vec![0]],
+            ..Stacks::default()
+        };
+        assert_eq!(in_python(&stacks, 0).as_deref(), Some("rows <- <module>"));
+        assert_eq!(in_python(&stacks, 1), None);
+    }
 }

@@ -53,7 +53,7 @@ impl Input {
     }
 
     /// A new descriptor at the beginning of the input.
-    pub(super) fn open(&self) -> io::Result<File> {
+    pub(in crate::cmd) fn open(&self) -> io::Result<File> {
         match self {
             Self::Null => File::open("/dev/null"),
             Self::File(file, offset) => {

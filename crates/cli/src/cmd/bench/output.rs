@@ -13,21 +13,21 @@ const LEFT_BEHIND: Duration = Duration::from_secs(10);
 const TAIL_BYTES: usize = 2048;
 
 /// The output of one run.
-pub(super) struct Written {
+pub(in crate::cmd) struct Written {
     /// Hash of all bytes.
-    pub(super) hash: u64,
+    pub(in crate::cmd) hash: u64,
     /// Number of bytes.
-    pub(super) bytes: u64,
+    pub(in crate::cmd) bytes: u64,
     /// The last [`TAIL_BYTES`].
-    pub(super) tail: String,
+    pub(in crate::cmd) tail: String,
 }
 
 /// Reads one stream of one run in a thread, until it ends.
-pub(super) struct Drain(Receiver<io::Result<Written>>);
+pub(in crate::cmd) struct Drain(Receiver<io::Result<Written>>);
 
 impl Drain {
     /// The writing end for the program, and the reader.
-    pub(super) fn open() -> io::Result<(PipeWriter, Self)> {
+    pub(in crate::cmd) fn open() -> io::Result<(PipeWriter, Self)> {
         let (reader, writer) = io::pipe()?;
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || sender.send(read(reader)));
@@ -35,7 +35,7 @@ impl Drain {
     }
 
     /// The output, once every writer has closed its end. Call it after the program has ended.
-    pub(super) fn finish(self) -> io::Result<Written> {
+    pub(in crate::cmd) fn finish(self) -> io::Result<Written> {
         self.0.recv_timeout(LEFT_BEHIND).unwrap_or_else(|error| {
             Err(io::Error::other(match error {
                 RecvTimeoutError::Timeout => {

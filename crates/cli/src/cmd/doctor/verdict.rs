@@ -38,7 +38,7 @@ fn problem(prices: &Prices) -> String {
     } else {
         "faults and bytes both count"
     };
-    format!(" (clearing is {:.0} to {:.0} % of it): {kind}", low * 100.0, high * 100.0)
+    format!(": {kind}")
 }
 
 fn cure(host: &Host, prices: &Prices) -> String {
@@ -77,8 +77,7 @@ mod tests {
     fn dear_faults_and_cheap_clearing_point_at_faults() {
         assert_eq!(
             line(&Host::default(), &prices(1250.0, 25.0, 125.0, 156.25)),
-            "A first touch costs 1.25 us per 4 KiB here (clearing is 2 to 10 % of it): \
-             faults are the problem, THP are 8.0x cheaper."
+            "A first touch costs 1.25 us per 4 KiB here: faults are the problem, THP are 8.0x cheaper."
         );
     }
 

@@ -61,7 +61,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     for source in recorded.sources.iter().filter(|source| is_told(source)) {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
-    if is_empty(recorded) {
+    if is_empty(recorded) || path == "-" {
         return text;
     }
     let file = if path == trace_file::DEFAULT { String::new() } else { format!(" {path}") };

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use faultless_console::Failure;
 use faultless_os::host::{may_execute, user};
 
+use crate::cmd::status;
+
 /// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
 /// Bytes read from the start of a file: a script's first line, or an ELF header with its program headers.
@@ -28,13 +30,11 @@ pub(crate) struct Executable {
 /// Finds a command as execvp(3) would.
 pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
     let shown = name.display();
-    let candidates: Vec<PathBuf> = match name.as_bytes() {
-        [] => return Err(Failure("the command is empty; give a program after --".into())),
-        name_bytes if name_bytes.contains(&b'/') => vec![name.into()],
-        _ => search_path().iter().map(|directory| directory.join(name)).collect(),
-    };
+    if name.is_empty() {
+        return Err(Failure("the command is empty; give a program after --".into()));
+    }
     let mut refused = None;
-    for path in candidates {
+    for path in candidates(name) {
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && may_execute(&path) => return Ok(Executable { path }),
             Ok(file) if file.is_dir() => {
@@ -55,6 +55,27 @@ pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
             format!("no such command: {shown}; check the spelling or give its path")
         }
     })))
+}
+
+/// The exit status of a shell that cannot start the command: 127 if there is no such file, else 126. `None` for a word
+/// that is no command: a mistyped option, or nothing.
+pub(super) fn status_without(name: &OsStr) -> Option<u8> {
+    if name.is_empty() || name.as_bytes().starts_with(b"-") {
+        return None;
+    }
+    let is_absent = |path: &PathBuf| {
+        fs::metadata(path).is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied)
+    };
+    let is_nowhere = candidates(name).iter().all(is_absent);
+    Some(if is_nowhere { status::NOT_FOUND } else { status::NOT_EXECUTABLE })
+}
+
+/// Where execvp(3) looks.
+fn candidates(name: &OsStr) -> Vec<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return vec![name.into()];
+    }
+    search_path().iter().map(|directory| directory.join(name)).collect()
 }
 
 fn search_path() -> Vec<PathBuf> {

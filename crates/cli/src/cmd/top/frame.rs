@@ -181,9 +181,10 @@ fn footer<'a>(model: &Model, theme: Theme) -> Line<'a> {
 const HELP: &str = "\
 up down PgUp PgDn  choose a row
 Enter  sites and threads of it     Esc  back
-s  sort by faults, time, share, CPU, memory
-t  threads or processes
-p  pause        q  quit
+F T S P M  sort by faults, time, share, CPU, memory
+s < >      the next or the last of these
+t H  threads or processes
+p    pause        q  quit
 
 FAULTS/S   minor and major page faults
 TIME/S     faults times the price of one

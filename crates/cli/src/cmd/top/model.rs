@@ -41,9 +41,22 @@ impl Sort {
         }
     }
 
-    fn next(self) -> Self {
+    /// The key `by` places further on.
+    fn further(self, by: usize) -> Self {
         let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or(0);
-        Self::ALL[(at + 1) % Self::ALL.len()]
+        Self::ALL[(at + by) % Self::ALL.len()]
+    }
+
+    /// The key of a letter, as in top and htop.
+    fn of(letter: char) -> Option<Self> {
+        Some(match letter {
+            'F' => Self::Faults,
+            'T' => Self::Time,
+            'S' => Self::Share,
+            'P' => Self::Cpu,
+            'M' => Self::Memory,
+            _ => return None,
+        })
     }
 
     fn compare(self, a: &Task, b: &Task) -> Ordering {
@@ -230,17 +243,21 @@ impl Model {
             return Action::Draw;
         }
         match key {
-            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('q') | KeyCode::F(10) => return Action::Quit,
             KeyCode::Esc if self.detail.is_none() => return Action::Quit,
             KeyCode::Esc | KeyCode::Backspace | KeyCode::Left => self.leave(),
             KeyCode::Enter | KeyCode::Right => return self.enter(),
-            KeyCode::Char('s') => self.sort = self.sort.next(),
-            KeyCode::Char('t') if self.detail.is_none() => {
+            KeyCode::Char('s' | '>') | KeyCode::F(6) => self.sort = self.sort.further(1),
+            KeyCode::Char('<') => self.sort = self.sort.further(Sort::ALL.len() - 1),
+            KeyCode::Char(letter) if Sort::of(letter).is_some() => {
+                self.sort = Sort::of(letter).unwrap_or(self.sort);
+            }
+            KeyCode::Char('t' | 'H') if self.detail.is_none() => {
                 self.threads = !self.threads;
                 self.selected = None;
             }
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
             KeyCode::Up | KeyCode::Char('k') => self.select(-1),
             KeyCode::Down | KeyCode::Char('j') => self.select(1),
             KeyCode::PageUp => self.select(-(self.page as isize)),
@@ -346,7 +363,7 @@ pub(super) mod tests {
                 ),
                 site(4711, "[kernel]", Some("read"), "[kernel]", 9_700.0),
                 site(812, "ggc_internal_alloc(unsigned long, void (*)(void*))", None, "cc1plus", 7_954.0),
-                site(77, "+0x3f10", None, "bash", 97.0),
+                site(77, "[bash]", None, "bash", 97.0),
             ],
             lost: 0,
             ended: None,
@@ -379,6 +396,31 @@ pub(super) mod tests {
         }
         assert_eq!(model.sort, Sort::Cpu);
         assert_eq!(order(&model), [812, 4711, 77, 1]);
+    }
+
+    #[test]
+    fn the_letters_of_top_and_htop_sort_and_show_threads() {
+        let mut model = model();
+        for (letter, sort) in [
+            ('P', Sort::Cpu),
+            ('M', Sort::Memory),
+            ('T', Sort::Time),
+            ('S', Sort::Share),
+            ('F', Sort::Faults),
+        ] {
+            model.key(KeyCode::Char(letter));
+            assert_eq!(model.sort, sort, "{letter}");
+        }
+        model.key(KeyCode::Char('<'));
+        assert_eq!(model.sort, Sort::Memory);
+        model.key(KeyCode::Char('>'));
+        assert_eq!(model.sort, Sort::Faults);
+        model.key(KeyCode::Char('H'));
+        assert!(model.threads);
+        model.key(KeyCode::Char('h'));
+        assert!(model.help);
+        model.key(KeyCode::Down);
+        assert_eq!(model.key(KeyCode::F(10)), Action::Quit);
     }
 
     #[test]

@@ -103,7 +103,6 @@ mod tests {
         );
         assert_eq!(shorten("memset"), "memset");
         assert_eq!(shorten("[kernel]"), "[kernel]");
-        assert_eq!(shorten("+0x3f10"), "+0x3f10");
         assert_eq!(shorten("operator<"), "operator");
         assert_eq!(shorten("::"), "::");
     }

@@ -31,7 +31,11 @@ pub(crate) fn run(
     if let Ok(page) = &written {
         eprintln!("faultless: the page is {}", page.display());
     }
-    let text = if json { table::json(&results, None)? } else { table::text(&results, None)? };
+    let text = match (json, effort) {
+        (true, _) => table::json(&results, None)?,
+        (false, Effort::Quick) => table::short(&results, folder)?,
+        (false, _) => table::text(&results, None)?,
+    };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
         let folder = folder.display();

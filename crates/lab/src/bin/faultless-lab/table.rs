@@ -1,6 +1,7 @@
 //! What the lab found, as text.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::VIOLATION;
@@ -127,6 +128,32 @@ pub(crate) fn text(results: &Results, kernel: Option<&Results>) -> Result<String
         text.push('\n');
     }
     text.push_str(&tally(&all, results, kernel));
+    Ok(text + &counts(results))
+}
+
+/// How many claims of each document have each verdict, the refuted ones by name, and the counts.
+pub(crate) fn short(results: &Results, folder: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let all = claims_of(results)?;
+    let mut refuted = Vec::new();
+    for document in Document::ALL {
+        let claims = all.iter().filter(|claim| claim.document == document);
+        let found: Vec<(&str, Verdict)> =
+            claims.map(|claim| (claim.id.as_str(), claim.judge(results).verdict)).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let of = |verdict| found.iter().filter(|(_, own)| *own == verdict).count();
+        let told = Verdict::ALL.into_iter().filter(|verdict| of(*verdict) > 0);
+        let told: Vec<String> = told.map(|verdict| format!("{} {}", of(verdict), verdict.words())).collect();
+        let _ = writeln!(text, "{}: {}", document.title(), told.join(", "));
+        refuted.extend(found.iter().filter(|(_, verdict)| *verdict == Verdict::Refuted).map(|(id, _)| *id));
+    }
+    if !refuted.is_empty() {
+        let _ = writeln!(text, "Refuted here: {}.", refuted.join(", "));
+    }
+    let _ = writeln!(text, "A quick look says little; `faultless lab` measures each cell longer.");
+    let _ = writeln!(text, "Every claim with its figures: faultless lab report {}", folder.display());
     Ok(text + &counts(results))
 }
 

@@ -52,3 +52,24 @@ fn the_allocating_stack_is_a_label() {
     let allocated = label.filter(|label| text(label.key) == "allocated_by").map(|label| text(label.str));
     assert_eq!(allocated.collect::<Vec<_>>(), ["libc.so.6+0x88 < main"]);
 }
+
+#[test]
+fn the_programs_own_file_comes_first_and_locations_point_to_their_files() {
+    let recording = recording();
+    let mut message = Vec::new();
+    GzDecoder::new(&bytes(write, &recording)[..]).read_to_end(&mut message).unwrap();
+    let profile = proto::Profile::decode(&message[..]).unwrap();
+    let text = |index: i64| profile.string_table[index as usize].as_str();
+    let command = recording.header.command[0].rsplit('/').next().unwrap();
+    assert!(text(profile.mapping[0].filename).ends_with(command), "{}", text(profile.mapping[0].filename));
+    assert!(profile.mapping.iter().enumerate().all(|(at, mapping)| mapping.id == at as u64 + 1));
+    let at = |address| {
+        let location = profile.location.iter().find(|location| location.address == address)?;
+        Some(text(profile.mapping[location.mapping_id as usize - 1].filename))
+    };
+    for frame in &recording.stacks.frames {
+        if let (Some(module), Some(file)) = (frame.module, at(frame.address)) {
+            assert_eq!(file, recording.stacks.modules[module as usize].path);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::measurement::Rng;
+
+fn facts() -> Facts {
+    Facts {
+        kernel: "6.12".into(),
+        architecture: "x86_64".into(),
+        libc: Some("2.41".into()),
+        page_bytes: 4096,
+        processors: 2,
+        huge_pages: "off".into(),
+        random_addresses: false,
+        recorded: Recorded::User,
+    }
+}
+
+fn reading(faults: u64, peak_rss_bytes: u64, heap: u64) -> Reading {
+    let kinds = [(Kind::HeapFirstWrite, heap), (Kind::FileRead, faults - heap.min(faults))].into();
+    Reading { faults, peak_rss_bytes, again_bytes: Some(heap * 2048), kinds }
+}
+
+fn budget(runs: &[Reading]) -> Budget {
+    let sites = [("grow <- main".to_owned(), 4000), ("parse <- main".to_owned(), 5000)].into();
+    Budget::new("prog a b".into(), facts(), runs, sites).unwrap()
+}
+
+#[test]
+fn the_limit_lies_above_the_runs_by_their_range_and_by_a_least_room() {
+    let equal = Limit::of(&[10_000; 10], 100.0).unwrap();
+    assert_eq!(equal, Limit { limit: 10_100, median: 10_000, min: 10_000, max: 10_000 });
+    let apart = Limit::of(&[10_000, 10_050, 10_400], 100.0).unwrap();
+    assert_eq!(apart, Limit { limit: 10_800, median: 10_050, min: 10_000, max: 10_400 });
+    assert!((apart.resolution() - 0.0746).abs() < 1e-3);
+    assert_eq!(Limit::of(&[], 1.0), None);
+}
+
+#[test]
+fn the_same_figures_pass_and_a_twentieth_more_does_not() {
+    let runs = vec![reading(10_000, 40 << 20, 4000); 10];
+    let budget = budget(&runs);
+    assert!(!Checked::new(&budget, runs[..3].to_vec()).over);
+    let more = Checked::new(&budget, vec![reading(10_500, 40 << 20, 4500); 3]);
+    let over: Vec<&str> = more.figures.iter().filter(|one| one.over).map(|one| one.figure.as_str()).collect();
+    assert_eq!(over, ["faults", "again_bytes", "kinds.heap_first_write"]);
+    assert!((more.figures[0].growth() - 0.05).abs() < 1e-9);
+    let rss = Checked::new(&budget, vec![reading(10_000, 42 << 20, 4000); 3]);
+    assert!(rss.over && rss.figures[1].over && !rss.figures[0].over);
+}
+
+#[test]
+fn one_odd_run_of_three_is_no_alarm() {
+    let budget = budget(&vec![reading(10_000, 40 << 20, 4000); 10]);
+    let [same, odd] = [10_000, 13_000].map(|faults| reading(faults, 40 << 20, 4000));
+    assert!(!Checked::new(&budget, vec![same.clone(), odd.clone(), same.clone()]).over);
+    assert!(Checked::new(&budget, vec![odd.clone(), same, odd]).over);
+}
+
+#[test]
+fn a_kind_that_the_budget_lacks_may_not_appear_in_numbers() {
+    let budget = budget(&vec![reading(10_000, 40 << 20, 4000); 10]);
+    let mut shifted = reading(10_000, 40 << 20, 4000);
+    shifted.kinds = [(Kind::HeapFirstWrite, 4000), (Kind::FileRead, 5000), (Kind::CowAfterFork, 1000)].into();
+    let found = Checked::new(&budget, vec![shifted; 3]);
+    let over: Vec<&str> =
+        found.figures.iter().filter(|one| one.over).map(|one| one.figure.as_str()).collect();
+    assert_eq!(over, ["kinds.cow_after_fork"]);
+}
+
+#[test]
+fn the_site_that_grew_is_named_first_and_those_that_did_not_are_not() {
+    let budget = budget(&vec![reading(10_000, 40 << 20, 4000); 10]);
+    let now = [("grow <- main", 4480), ("parse <- main", 5002), ("new <- main", 90), ("tiny <- main", 3)];
+    let sites = now.map(|(name, faults)| (name.to_owned(), faults)).into();
+    let found = Checked::new(&budget, vec![reading(10_575, 40 << 20, 4575); 3]).with_sites(&budget, &sites);
+    let names: Vec<&str> = found.growth.iter().map(|growth| growth.site.as_str()).collect();
+    assert_eq!(names, ["grow <- main", "new <- main"]);
+    assert_eq!((found.growth[0].before, found.growth[0].now), (4000, 4480));
+}
+
+#[test]
+fn another_host_is_told_by_what_differs() {
+    let mut budgets = Budgets::default();
+    budgets.put(budget(&[reading(10_000, 40 << 20, 4000)]));
+    assert!(budgets.find("prog a b", &facts()).unwrap().is_ok());
+    assert!(budgets.find("other", &facts()).is_none());
+    let other = Facts { kernel: "6.1".into(), processors: 4, ..facts() };
+    let differs = budgets.find("prog a b", &other).unwrap().unwrap_err();
+    assert_eq!(differs, ["kernel 6.1 instead of 6.12", "processors 4 instead of 2"]);
+    let mut here = budget(&[reading(9_000, 40 << 20, 4000)]);
+    budgets.put(here.clone());
+    assert_eq!(budgets.budgets.len(), 1, "the same host: replaced");
+    here.host = other;
+    budgets.put(here);
+    assert_eq!(budgets.budgets.len(), 2);
+}
+
+#[test]
+fn a_bad_file_is_told_by_its_line() {
+    let said = |text: &str| Budgets::parse(text).unwrap_err().to_string();
+    assert!(said("version = 2").starts_with("version 2 of the budget file"), "{}", said("version = 2"));
+    let missing = said("version = 1\n[[budget]]\nname = \"a\"\n");
+    assert!(missing.starts_with("line 2: missing field"), "{missing}");
+    assert!(said("version = 1\nbudgets = 3\n").contains("unknown field"));
+    assert!(said("").contains("missing field `version`"));
+    assert!(said("{").contains("--update"));
+}
+
+/// Runs of a program whose counts vary by `spread` (a share), now and then by a step.
+fn draws(rng: &mut Rng, n: usize, mean: f64, spread: f64, step: f64) -> Vec<Reading> {
+    let one = |rng: &mut Rng| {
+        let often = if rng.below(4) == 0 { step } else { 0.0 };
+        let faults = (mean * (1.0 + spread * rng.normal() + often)).max(0.0) as u64;
+        reading(faults, (40 << 20) + faults * 64, faults / 2)
+    };
+    (0..n).map(|_| one(rng)).collect()
+}
+
+#[test]
+fn programs_that_vary_raise_no_alarm_and_a_twentieth_is_caught() {
+    let mut rng = Rng::from_seed(3);
+    for (spread, step) in [(0.0, 0.0), (0.001, 0.0), (0.004, 0.0), (0.001, 0.01)] {
+        let (mut alarms, mut caught) = (0, 0);
+        for _ in 0..200 {
+            let budget = budget(&draws(&mut rng, 10, 20_000.0, spread, step));
+            for _ in 0..10 {
+                alarms += usize::from(Checked::new(&budget, draws(&mut rng, 3, 20_000.0, spread, step)).over);
+            }
+            caught += usize::from(Checked::new(&budget, draws(&mut rng, 3, 21_000.0, spread, step)).over);
+        }
+        assert!(alarms <= 1, "{spread} {step}: {alarms} of 2000");
+        assert!(caught >= 197, "{spread} {step}: {caught} of 200");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(
+        values in proptest::collection::vec((1_u64..1 << 40, 1_u64..1 << 40, 0_u64..1 << 30), 1..12),
+        name in "\\PC*|[\\x00-\\x7f]*",
+        site in "\\PC*|[\\x00-\\x7f]*",
+    ) {
+        let runs: Vec<Reading> = values.iter().map(|&(faults, rss, heap)| reading(faults, rss, heap)).collect();
+        let mut found = budget(&runs);
+        found.name = name;
+        found.sites.insert(site, 7);
+        let mut budgets = Budgets::default();
+        budgets.put(found);
+        prop_assert_eq!(Budgets::parse(&budgets.text()).unwrap(), budgets);
+    }
+
+    #[test]
+    fn runs_pass_their_own_budget_and_more_never_passes_better(
+        values in proptest::collection::vec((1_u64..1 << 30, 1_u64..1 << 40), 1..12),
+        more in 0_u64..1 << 20,
+    ) {
+        let runs: Vec<Reading> = values.iter().map(|&(faults, rss)| reading(faults, rss, 0)).collect();
+        let budget = budget(&runs);
+        prop_assert!(!Checked::new(&budget, runs.clone()).over);
+        let grown = |more: u64| {
+            let runs = values.iter().map(|&(faults, rss)| reading(faults + more, rss, 0)).collect();
+            Checked::new(&budget, runs).over
+        };
+        prop_assert!(!grown(more) || grown(more * 2));
+    }
+
+    #[test]
+    fn no_text_breaks_the_parser(text in "\\PC*") {
+        let _ = Budgets::parse(&text);
+        let _ = Budgets::parse(&format!("version = 1\n{text}"));
+    }
+}
