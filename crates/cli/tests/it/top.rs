@@ -141,3 +141,21 @@ fn wrong_input_is_told_in_one_line_with_a_remedy() {
         assert!(error.contains(expected) && output.stdout.is_empty(), "{words:?}: {error}");
     }
 }
+
+/// Watching takes faults as well, and nobody asks for them. Code without a name is its file.
+#[test]
+fn the_view_of_the_system_leaves_itself_out_and_names_code_by_function_or_file() {
+    let busy = Busy::start();
+    let watching = faultless(&["top", "--once", "--json", "-d", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let own = watching.id();
+    let shown: serde_json::Value =
+        serde_json::from_slice(&watching.wait_with_output().unwrap().stdout).unwrap();
+    let pids: Vec<u64> =
+        shown["processes"].as_array().unwrap().iter().map(|row| row["pid"].as_u64().unwrap()).collect();
+    assert!(pids.contains(&u64::from(busy.0.id())) && !pids.contains(&u64::from(own)), "{own}: {shown}");
+    for site in shown["sites"].as_array().unwrap() {
+        assert_ne!(site["pid"], own);
+        let function = site["function"].as_str().unwrap();
+        assert!(!function.starts_with("+0x") && !function.is_empty(), "{site}");
+    }
+}
