@@ -35,6 +35,7 @@ pub mod procfs;
 pub mod ring;
 pub mod schedule;
 pub mod spawn;
+#[cfg(feature = "profiler")]
 pub mod steady;
 pub mod text;
 pub mod thread;
