@@ -46,6 +46,7 @@ pub use facts::host;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until};
 pub use sampler::Sampler;
+pub use symbols::Runtimes;
 
 /// Runs the command to its end and returns what was observed.
 ///

@@ -11,5 +11,6 @@ mod plot;
 
 pub use avoidable::avoidable;
 pub use bars::{Bar, bars};
+pub(crate) use canvas::escape;
 pub use plot::{Line, Plot, Point, csv, plot};
 pub(crate) use plot::{inline, quoted, style};

@@ -5,8 +5,8 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
-//! `advice`, `compare`; `stat`, `cure`; `repeat`, `findings`.
+//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
+//! `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -22,6 +22,7 @@ pub mod cure;
 pub mod diff;
 mod fault;
 pub mod file;
+pub mod filter;
 pub mod findings;
 mod kind;
 mod levels;
@@ -34,6 +35,7 @@ pub mod repeat;
 pub mod sites;
 pub mod stat;
 pub mod timeline;
+pub mod tree;
 mod tuning;
 pub mod verdict;
 

@@ -7,6 +7,7 @@ mod compare;
 mod diff;
 mod doctor;
 mod export;
+mod filter;
 mod flame;
 mod glibc;
 mod man;
