@@ -148,10 +148,12 @@ pub fn stat(pid: u32) -> Option<Stat> {
 }
 
 /// Largest resident set that a process had so far, from `/proc/PID/status`. `None` once its memory is gone.
+#[cfg(feature = "profiler")]
 pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
     parse_peak(&read(&format!("/proc/{pid}/status"))?)
 }
 
+#[cfg(feature = "profiler")]
 fn parse_peak(status: &str) -> Option<u64> {
     crate::host::kib(status, "VmHWM:")
 }
@@ -278,6 +280,7 @@ fn tick_ns() -> u64 {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "profiler")]
     #[test]
     fn the_peak_is_read_in_kib() {
         assert_eq!(parse_peak("Name:\tsh\nVmHWM:\t    1234 kB\n"), Some(1234 << 10));

@@ -375,7 +375,7 @@ fn selected_side(run: &Run, selected: &Selected, user_only: bool) -> Side {
     }
 }
 
-fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
+fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> DiffRow {
     let Judged { faults, time_ns, explains, .. } = *found;
     let (before, after) = runs.split_at(judge.before);
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);

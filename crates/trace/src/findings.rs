@@ -364,7 +364,7 @@ fn most(sites: &Sites, all: f64) -> Option<(u64, f64)> {
 
 fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     sites.rows.retain(|row| row.faults.value.round() > 0.0);
-    let by = |row: &Row| match wanted.sort {
+    let by = |row: &SiteRow| match wanted.sort {
         Sort::Time => row.time_ns.value,
         Sort::Faults => row.faults.value,
         Sort::Bytes => row.resident_bytes,

@@ -83,12 +83,12 @@ pub struct Sites {
     /// What rows stand for.
     pub by: Group,
     /// Largest share first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SiteRow>,
     /// The sum of all faults of the run, also of those that a filter left out.
-    pub all: Row,
+    pub all: SiteRow,
     /// The sum of the rows, if a filter left some faults out.
     #[serde(default)]
-    pub shown: Option<Row>,
+    pub shown: Option<SiteRow>,
 }
 
 /// Label of faults without a stack.
@@ -170,7 +170,7 @@ impl Sites {
         }
         let all_ns = sum.time_ns;
         let shown =
-            selection.is_part().then(|| Row { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
+            selection.is_part().then(|| SiteRow { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
         let mut lives = match by {
             Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
             _ => Vec::new(),
@@ -194,7 +194,7 @@ impl Sites {
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        Self { by, rows, all: Row { label: "all".to_owned(), ..sum }, shown }
+        Self { by, rows, all: SiteRow { label: "all".to_owned(), ..sum }, shown }
     }
 }
 

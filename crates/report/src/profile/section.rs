@@ -54,21 +54,21 @@ pub(super) fn table(
 
 /// The rows that may be nothing or are small, and the others. Where small rows together are not small, they
 /// are shown.
-pub(super) fn negligible(sites: &Sites) -> (Vec<&Row>, Vec<&Row>) {
+pub(super) fn negligible(sites: &Sites) -> (Vec<&SiteRow>, Vec<&SiteRow>) {
     let of = sites.shown.as_ref().unwrap_or(&sites.all);
     let (all, all_ns) = (of.faults.value, of.time_ns.value.max(f64::MIN_POSITIVE));
-    let is_small = |row: &Row| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
-    let small: Vec<&Row> = sites.rows.iter().filter(|row| is_small(row)).collect();
-    let sum = |of: fn(&Row) -> f64| small.iter().map(|row| of(row)).sum::<f64>();
+    let is_small = |row: &SiteRow| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
+    let small: Vec<&SiteRow> = sites.rows.iter().filter(|row| is_small(row)).collect();
+    let sum = |of: fn(&SiteRow) -> f64| small.iter().map(|row| of(row)).sum::<f64>();
     let together = (sum(|row| row.time_ns.value) / all_ns).max(sum(|row| row.faults.value) / all.max(1.0));
     let hides = together < NEGLIGIBLE_BELOW;
     let is_nothing =
-        |row: &&Row| is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row);
+        |row: &&SiteRow| is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row);
     sites.rows.iter().partition(is_nothing)
 }
 
 /// The head, and a line for each row.
-pub(super) fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
+pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
     let sites = &table.sites;
     let timed = sites.all.time_ns.value > 0.0;
     let refault = sites.rows.iter().any(|row| row.refault.is_some());
@@ -137,11 +137,11 @@ fn share_of(row: &SiteRow, all: &SiteRow, timed: bool) -> String {
 
 /// What is said of rows that are not shown: those that may be nothing or are small, and those below the
 /// top. One line if all of them are small.
-pub(super) fn rests(table: &Table, nothing: &[&Row]) -> Vec<String> {
+pub(super) fn rests(table: &Table, nothing: &[&SiteRow]) -> Vec<String> {
     let sites = &table.sites;
     let of = sites.shown.as_ref().map_or(1.0, |shown| shown.share);
     let small = ROW_SHARE * of.max(f64::MIN_POSITIVE);
-    let sum = |of: fn(&Row) -> f64| nothing.iter().map(|row| of(row)).sum::<f64>();
+    let sum = |of: fn(&SiteRow) -> f64| nothing.iter().map(|row| of(row)).sum::<f64>();
     let (ns, faults) = (sum(|row| row.time_ns.value), sum(|row| row.faults.value));
     let largest = nothing.iter().map(|row| row.share).fold(0.0, f64::max);
     let (rows, left) = (nothing.len() as u64, table.left);
