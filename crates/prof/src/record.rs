@@ -214,8 +214,6 @@ pub fn record(
         throttle_bytes,
         cut_short,
         recorder_cpu_ns,
-        cost_ns,
-        calibrated,
         runtimes: (options.runtimes, begin_unix.as_millis() as u64),
     }
     .run(progress)
@@ -262,8 +260,6 @@ struct Recorder {
     throttle_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
-    cost_ns: f64,
-    calibrated: Option<(Calibration, Option<WriteCost>)>,
     /// What was asked for, and when the recording began, milliseconds since 1970.
     runtimes: (Runtimes, u64),
 }
