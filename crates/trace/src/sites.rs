@@ -169,8 +169,9 @@ impl Sites {
             sum.time_ns = Interval { low: at(time.seconds.low), high: at(time.seconds.high), ..sum.time_ns };
         }
         let all_ns = sum.time_ns;
-        let shown =
-            selection.is_part().then(|| SiteRow { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
+        let shown = selection
+            .is_part()
+            .then(|| SiteRow { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
         let mut lives = match by {
             Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
             _ => Vec::new(),

@@ -57,13 +57,15 @@ pub(super) fn table(
 pub(super) fn negligible(sites: &Sites) -> (Vec<&SiteRow>, Vec<&SiteRow>) {
     let of = sites.shown.as_ref().unwrap_or(&sites.all);
     let (all, all_ns) = (of.faults.value, of.time_ns.value.max(f64::MIN_POSITIVE));
-    let is_small = |row: &SiteRow| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
+    let is_small =
+        |row: &SiteRow| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
     let small: Vec<&SiteRow> = sites.rows.iter().filter(|row| is_small(row)).collect();
     let sum = |of: fn(&SiteRow) -> f64| small.iter().map(|row| of(row)).sum::<f64>();
     let together = (sum(|row| row.time_ns.value) / all_ns).max(sum(|row| row.faults.value) / all.max(1.0));
     let hides = together < NEGLIGIBLE_BELOW;
-    let is_nothing =
-        |row: &&SiteRow| is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row);
+    let is_nothing = |row: &&SiteRow| {
+        is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row)
+    };
     sites.rows.iter().partition(is_nothing)
 }
 
