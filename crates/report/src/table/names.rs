@@ -4,7 +4,7 @@
 //! middle. A name is never cut at its end, where the function's own name is.
 
 /// Names are never cut to fewer characters.
-const LEAST: usize = 24;
+const LEAST: usize = 12;
 /// The longest name where the width of the reader is not known.
 const SHORT: usize = 80;
 
