@@ -10,6 +10,7 @@ extern crate faultless_console;
 
 mod cmd;
 
+mod pager;
 mod programs;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 //!
 //! It does not pair entries with ends (`trace`), or unwind (`unwind`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use faultless_os::counters::now_ns;
@@ -293,6 +293,11 @@ impl Drain {
     /// The names of all functions on stacks, and a note on each source of names.
     pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()
+    }
+
+    /// All processes that were seen, if stacks are recorded.
+    pub(crate) fn pids(&self) -> Option<&BTreeSet<u32>> {
+        self.stacks.as_ref().map(|stacks| stacks.unwinder.pids())
     }
 
     /// Samples of the CPU clock in the kernel.

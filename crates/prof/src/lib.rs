@@ -47,6 +47,7 @@ pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until};
 pub use sampler::Sampler;
+pub use symbols::Runtimes;
 
 /// Runs the command to its end and returns what was observed.
 ///

@@ -5,7 +5,7 @@
 //!
 //! It does not name or move the file (`cli`), or read one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
@@ -23,7 +23,7 @@ use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
 use crate::session::{Session, Watched};
 use crate::shape::{Locks, Shape};
 use crate::subject::{self, Subject};
-use crate::symbols::NameCache;
+use crate::symbols::{NameCache, Runtimes, map_files};
 use crate::trace_file::TraceFile;
 use crate::{facts, tuning as t};
 
@@ -56,6 +56,8 @@ pub struct Options {
     /// A folder that caches names for the next recording; made if missing. If that fails, or others may write
     /// to it, nothing is cached.
     pub names: Option<PathBuf>,
+    /// Runtimes that the command's environment makes write tables of their code: these are removed.
+    pub runtimes: Runtimes,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             max_bytes: 2 << 30,
             ring_pages: None,
             names: None,
+            runtimes: Runtimes::default(),
         }
     }
 }
@@ -111,6 +114,8 @@ pub struct Recorded {
     pub cut_short: bool,
     /// What became of each source.
     pub sources: Vec<SourceNote>,
+    /// Processes whose table of generated code was read and removed: Python's, and others.
+    pub tables: (u64, u64),
 }
 
 /// Records `task` into `out`. `progress` is called about twice a second.
@@ -201,7 +206,17 @@ pub fn record(
     }
     let throttle_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
     let (written, cut_short) = (Lines::default(), false);
-    Recorder { monitor, subject, file, written, throttle_bytes, cut_short, recorder_cpu_ns }.run(progress)
+    Recorder {
+        monitor,
+        subject,
+        file,
+        written,
+        throttle_bytes,
+        cut_short,
+        recorder_cpu_ns,
+        runtimes: (options.runtimes, begin_unix.as_millis() as u64),
+    }
+    .run(progress)
 }
 
 /// The shape to record with where a fault takes `fault_ns`.
@@ -245,6 +260,8 @@ struct Recorder {
     throttle_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
+    /// What was asked for, and when the recording began, milliseconds since 1970.
+    runtimes: (Runtimes, u64),
 }
 
 impl Recorder {
@@ -297,6 +314,10 @@ impl Recorder {
         let (names, notes) = last.drain.name_stacks();
         self.file.write(names);
         last.sources.extend(notes);
+        let (runtimes, begin_unix_ms) = self.runtimes;
+        let tables = last.drain.pids().map_or((0, 0), |pids| {
+            map_files::remove(Path::new(map_files::FOLDER), pids, begin_unix_ms, runtimes)
+        });
         let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
         let user_only = last.user_only;
         let footer = Footer {
@@ -333,6 +354,7 @@ impl Recorder {
             cut_short: self.cut_short && trouble.is_none(),
             trouble,
             sources: last.sources,
+            tables,
         })
     }
 }

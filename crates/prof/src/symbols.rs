@@ -9,6 +9,7 @@ mod cache;
 mod debug_info;
 mod functions;
 pub(crate) mod jit;
+pub(crate) mod map_files;
 mod recorded;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use faultless_trace::recording::Name;
 pub(crate) use cache::NameCache;
 pub(crate) use debug_info::demangled;
 pub(crate) use functions::Symbols;
+pub use map_files::Runtimes;
 pub use recorded::name_recording;
 
 use crate::elf::{Elf, ElfImage};
@@ -88,7 +90,11 @@ fn of_module(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
     match &module.wanted {
         NameSource::Kernel => of_kernel(module, cache),
         NameSource::Jit(maps) => {
-            by_address(module, |address| maps.iter().flatten().find_map(|map| map.find(address)))
+            let find = |address| maps.iter().flatten().find_map(|map| map.find(address));
+            let names = module.frames.iter();
+            let names =
+                names.map(|&(frame, address)| (frame, find(address).map(generated).into_iter().collect()));
+            Lookup { names: names.collect(), unreadable: Vec::new() }
         }
         NameSource::Elf(elf, ElfImage::Memory(bytes)) => {
             let symbols = Symbols::of_image(bytes);
@@ -145,6 +151,17 @@ fn by_address<'a>(module: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<&'a st
     let names =
         module.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
     Lookup { names: names.collect(), unreadable: Vec::new() }
+}
+
+/// A function of generated code. Python's trampolines are called `py::FUNCTION:FILE`.
+fn generated(name: &str) -> Name {
+    let python = name.strip_prefix("py::").and_then(|name| name.split_once(':'));
+    match python {
+        Some((function, file)) => {
+            Name { function: format!("py::{function}"), file: Some(file.to_owned()), line: None }
+        }
+        None => Name { function: name.to_owned(), ..Name::default() },
+    }
 }
 
 /// A note that names from `source` are missing because of `why`.

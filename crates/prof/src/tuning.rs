@@ -240,6 +240,10 @@ pub(crate) const DISCOVER_NS: u64 = 10_000_000;
 /// This many faults since the last poll call for the next one soon.
 pub(crate) const BUSY_FAULTS: u64 = 100;
 
+/// Bytes at the begin of a table of generated code that tell which runtime wrote it. Chosen: Python's first
+/// functions, and V8's builtins, stand there.
+pub(crate) const MAP_BEGIN_BYTES: u64 = 64 << 10;
+
 /// Frames of a stack that are kept; deeper stacks are recursion.
 pub(crate) const STACK_FRAMES_MAX: usize = 512;
 /// Longest section of unwind information that is read, bytes: Chromium has some 20 MB.

@@ -25,7 +25,7 @@ mod table;
 mod tests;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -74,6 +74,8 @@ pub(crate) struct Unwinder {
     /// By number of the module: the source of its names.
     sources: HashMap<u32, Origin>,
     jits: HashMap<u32, Jit>,
+    /// All processes of the recording.
+    pids: BTreeSet<u32>,
     table: Table,
     reader: StackReader,
     names: Option<NameCache>,
@@ -143,6 +145,7 @@ impl Unwinder {
 
     /// A mapping appeared in `pid`.
     pub(crate) fn map(&mut self, pid: u32, map: &Map) {
+        self.pids.insert(pid);
         let process = self.processes.entry(pid).or_default();
         if process.space.map(map) {
             process.known.clear();
@@ -157,6 +160,7 @@ impl Unwinder {
         if pid == parent {
             return;
         }
+        self.pids.extend([pid, parent]);
         let mut space = self.processes.get(&parent).map(|parent| parent.space.clone()).unwrap_or_default();
         // The child will generate other code there.
         space.retain_content(|code| code.in_file);
@@ -207,6 +211,11 @@ impl Unwinder {
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
         self.reader.forget();
         self.table.take_lines()
+    }
+
+    /// All processes that were seen.
+    pub(crate) fn pids(&self) -> &BTreeSet<u32> {
+        &self.pids
     }
 
     /// Names of all frames, at the end, and notes on their sources.

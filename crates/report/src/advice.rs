@@ -119,7 +119,7 @@ pub fn json(advice: &Advice) -> String {
     text::json(advice)
 }
 
-/// The elapsed time of each arm as bars with intervals.
+/// The wall time of each arm as bars, with the time and ratio of the table.
 pub fn svg(advice: &Advice) -> String {
     let bars: Vec<Bar> = advice
         .scores
@@ -131,23 +131,25 @@ pub fn svg(advice: &Advice) -> String {
             let ratio = score.wall.filter(|wall| has_ends(wall) && wall.value > 0.0);
             let end =
                 |of: fn(Interval) -> f64| ratio.map_or(wall_ms, |ratio| wall_ms * of(ratio) / ratio.value);
-            let faults = count(score.faults.value);
+            let own = if index == 0 { "1".to_owned() } else { "-".to_owned() };
+            let of_wall = score.wall.map_or(own, |wall| self::ratio(&wall));
             Bar {
                 label: score.arm.name.clone(),
                 value: wall_ms,
                 low: end(|ratio| ratio.low),
                 high: end(|ratio| ratio.high),
-                note: format!("{}, {faults} faults", Nanos(score.wall_ns)),
+                note: format!("{}, {of_wall}", Nanos(score.wall_ns)),
                 highlight: advice.winner == Some(index),
             }
         })
         .collect();
     let subtitle = format!(
-        "elapsed ms with 95 % intervals, {} rounds: {}",
+        "{}. Time and its ratio with 95 % intervals, {} rounds: {}",
+        verdict(advice),
         advice.rounds,
         text::command(&advice.command)
     );
-    svg::bars(&verdict(advice), &subtitle, &bars)
+    svg::bars("Wall time under each cure, ms", &subtitle, &bars)
 }
 
 /// The verdict in one sentence.

@@ -10,6 +10,7 @@ use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
+use crate::selected;
 use crate::table::{self, Align, WIDTH, clip, wrap};
 use crate::text::{self, plain};
 
@@ -20,7 +21,7 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     let palette = Palette(colour);
     let mut lines: Vec<String> =
         wrap(" ", &answer(diff), WIDTH).into_iter().map(|line| palette.strong(&line)).collect();
-    for line in [major(diff), machine(diff), reading(diff)].into_iter().flatten() {
+    for line in [shown(diff), major(diff), machine(diff), reading(diff)].into_iter().flatten() {
         lines.extend(wrap(" ", &line, WIDTH).into_iter().map(|line| palette.faint(&line)));
     }
     for warning in &diff.warnings {
@@ -80,6 +81,13 @@ fn is_told(pair: &Pair) -> bool {
 
 fn is_timed(diff: &Diff) -> bool {
     diff.time_ns.before.value > 0.0 || diff.time_ns.after.value > 0.0
+}
+
+/// What a filter left of the first recording of each side.
+fn shown(diff: &Diff) -> Option<String> {
+    let [before, after] = diff.selected.as_ref()?;
+    let (figures, later) = (selected::figures(before), selected::figures(after));
+    Some(format!("Shown: {}: before {figures}; after {later}.", plain(&before.words)))
 }
 
 /// Major faults, which no row holds.

@@ -15,16 +15,15 @@ mod picture;
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
-use crate::table::clip;
+use crate::selected;
+use crate::table::{clip, shorten, wrap};
 use crate::text;
 use colour::Legend;
 use fold::Fold;
 use picture::Picture;
 
-/// Room for a title: the width of the picture, less the search box and the same margin at the left.
-const TITLE_CHARS: usize = 106;
-/// Room for the line below the title: the width of the picture.
-const SUBTITLE_CHARS: usize = 150;
+/// Room for a line of the head on a screen of 500 pixels.
+const LINE_CHARS: usize = 64;
 /// Room for a function's name in that line.
 const NAME_CHARS: usize = 24;
 /// Separates the commands of two runs.
@@ -63,6 +62,10 @@ pub struct Settings {
     pub stack: Stack,
     /// Leave out faults in kernel mode.
     pub user_only: bool,
+    /// Leaves on top, their callers below.
+    pub inverted: bool,
+    /// With the runtime's scaffolding, and stems that all stacks share.
+    pub whole: bool,
 }
 
 impl Measure {
@@ -88,7 +91,7 @@ impl Stack {
         match self {
             Self::Touch => "who touched",
             Self::Alloc => "who allocated",
-            Self::Both => "who allocated, and upon it who touched",
+            Self::Both => "allocated, touched",
         }
     }
 }
@@ -98,8 +101,8 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
     let fold = Fold::new(run, settings, true);
     let stacks = fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect();
     Picture {
-        title: title("", &[run], settings),
-        subtitle: subtitle(run, &fold, settings),
+        title: title("Page faults", settings),
+        lines: head(&[run], &subtitle(run, &fold, settings)),
         stacks,
         colours: fold
             .origins
@@ -139,8 +142,8 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     }
     facts.push(beyond_chance(diff));
     Picture {
-        title: title("What changed. ", &runs, settings),
-        subtitle: clip(&facts.join(", "), SUBTITLE_CHARS),
+        title: title("Changed faults", settings),
+        lines: head(&runs, &facts.join(", ")),
         stacks,
         colours,
         legend: Legend(change::LEGEND.to_vec()),
@@ -164,19 +167,24 @@ fn beyond_chance(diff: &Diff) -> String {
     }
 }
 
-/// One line that leaves room for the search box, however long the commands are.
-fn title(lead: &str, runs: &[&Run], settings: Settings) -> String {
-    let command = |run: &&Run| text::command(&run.recording.header.command);
-    let mut commands: Vec<String> = runs.iter().map(command).collect();
+/// One line that leaves room for the search box on a narrow screen.
+fn title(lead: &str, settings: Settings) -> String {
+    format!("{lead} by {}: {}", settings.measure.noun(), settings.stack.words())
+}
+
+/// The commands, and the facts, in lines for a narrow screen.
+fn head(runs: &[&Run], facts: &str) -> Vec<String> {
+    let mut commands: Vec<String> =
+        runs.iter().map(|run| text::command(&run.recording.header.command)).collect();
     commands.dedup();
     if commands.len() > 2 {
         commands.drain(1..commands.len() - 1);
     }
-    let about = format!("by {}: {}", settings.measure.noun(), settings.stack.words());
-    let around = format!("{lead}Page faults of  {about}").chars().count();
-    let each = TITLE_CHARS.saturating_sub(around) / commands.len().max(1);
-    commands.iter_mut().for_each(|command| *command = clip(command, each.saturating_sub(ARROW.len())));
-    format!("{lead}Page faults of {} {about}", commands.join(ARROW))
+    let each = LINE_CHARS / commands.len().max(1);
+    commands.iter_mut().for_each(|command| *command = shorten(command, each.saturating_sub(ARROW.len())));
+    let mut lines = vec![commands.join(ARROW)];
+    lines.extend(wrap("", facts, LINE_CHARS));
+    lines
 }
 
 fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
@@ -184,6 +192,12 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     let mut facts = vec![settings.measure.show(fold.whole())];
     if settings.measure != Measure::Faults {
         facts[0].push_str(&format!(" in {}", Measure::Faults.show(fold.faults)));
+    }
+    if let Some(selected) = &run.profile.selected {
+        facts.push(format!("{}: {}", selected.words, selected::figures(selected)));
+    }
+    if settings.inverted {
+        facts.push("callers below".to_owned());
     }
     if header.settings.user_only || settings.user_only {
         facts.push("user mode only (:u)".to_owned());

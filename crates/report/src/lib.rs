@@ -9,6 +9,7 @@
 //! | [`diff`], [`flame`], [`timeline`] | views of recordings |
 //! | [`export`] | formats of other tools |
 //! | [`lab`] | records of the lab |
+//! | [`selected`] | what a filter left of a run |
 //! | [`svg`], [`table`] | pictures; columns and wrapped lines |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod frame;
 pub mod lab;
 mod palette;
 pub mod profile;
+pub mod selected;
 pub mod stat;
 pub mod svg;
 pub mod table;

@@ -5,14 +5,19 @@
 //! printed; [`explain`] says why they are empty, and how the figures came about. It decides nothing:
 //! [`Findings`] holds every figure.
 
+mod page;
 mod section;
 mod sentence;
+mod tree;
 
 use faultless_trace::findings::Findings;
 
+pub use page::html;
+
 use crate::palette::Palette;
+use crate::selected;
 use crate::stat::{Basis, EXPLAINS, explanation, page, told};
-use crate::table::{WIDTH, clip, wrap};
+use crate::table::{Names, WIDTH, clip, wrap};
 use crate::text;
 
 /// Tables are never laid out for fewer characters.
@@ -20,30 +25,45 @@ const NARROWEST: usize = 72;
 /// Tables are never laid out for more characters: longer lines are hard to read.
 const WIDEST: usize = 160;
 
-/// The report as text, with ANSI styles if `colour`. At most `width` columns wide: 100 if unknown, 72 at
-/// least.
+/// How to lay out the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// With ANSI styles.
+    pub colour: bool,
+    /// At most so many columns, 72 at least. `None`: 100, and names in tables are never cut.
+    pub width: Option<usize>,
+    /// Names are whole, however long.
+    pub whole: bool,
+    /// Only the table or tree that was asked for.
+    pub only_tables: bool,
+}
+
+/// The report as text.
 ///
 /// ```
-/// use faultless_report::profile;
+/// use faultless_report::profile::{self, Layout};
 /// use faultless_trace::findings::{Findings, Wanted};
-/// let findings = Findings::new(&faultless_trace::recording::Recording::default(), &Wanted::default());
-/// assert!(profile::text(&findings, false, None).contains("no page faults"));
+/// let recording = faultless_trace::recording::Recording::default();
+/// let findings = Findings::new(&recording, &Wanted::default()).unwrap();
+/// assert!(profile::text(&findings, Layout::default()).contains("no page faults"));
 /// ```
-pub fn text(findings: &Findings, colour: bool, width: Option<usize>) -> String {
-    let (palette, width) = (Palette(colour), fitting(width));
-    let mut sections = answer(findings, palette, width);
-    sections.push(told(&findings.notes, &findings.details, palette, width));
-    if !findings.missing.is_empty() {
-        sections.push(vec![palette.faint(EXPLAINS)]);
+pub fn text(findings: &Findings, layout: Layout) -> String {
+    let (palette, width) = (Palette(layout.colour), fitting(layout.width));
+    let mut sections = answer(findings, palette, layout);
+    if !layout.only_tables {
+        sections.push(told(&findings.notes, &findings.details, palette, width));
+        if !findings.missing.is_empty() {
+            sections.push(vec![palette.faint(EXPLAINS)]);
+        }
     }
     page(sections)
 }
 
 /// The same, with what is missing and how to get it, the state of each source, and how the figures came
 /// about.
-pub fn explain(findings: &Findings, colour: bool, width: Option<usize>) -> String {
-    let (palette, width) = (Palette(colour), fitting(width));
-    let mut sections = answer(findings, palette, width);
+pub fn explain(findings: &Findings, layout: Layout) -> String {
+    let (palette, width) = (Palette(layout.colour), fitting(layout.width));
+    let mut sections = answer(findings, palette, layout);
     let basis = Basis {
         missing: &findings.missing,
         sources: &findings.sources,
@@ -58,20 +78,31 @@ fn fitting(width: Option<usize>) -> usize {
     width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDEST))
 }
 
-fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
-    let command = if findings.command.is_empty() {
-        "(no command)".to_owned()
-    } else {
-        text::command(&findings.command)
+fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<String>> {
+    let width = fitting(layout.width);
+    let names = match (layout.whole, layout.width) {
+        (false, Some(_)) => Names::Within(width),
+        (false, None) => Names::Short,
+        (true, _) => Names::Whole,
+    };
+    let table = |table| section::table(findings, table, names, palette, width);
+    let mut tables: Vec<Vec<String>> = findings.tables.iter().map(table).collect();
+    tables.extend(findings.tree.as_ref().map(|tree| tree::lines(tree, names, palette)));
+    let shown = findings.selected.as_ref().map(|selected| wrap(" ", &selected::sentence(selected), width));
+    if layout.only_tables {
+        return shown.into_iter().chain(tables).collect();
+    }
+    let command = match findings.command.is_empty() {
+        true => "(no command)".to_owned(),
+        false => text::command(&findings.command),
     };
     let answer = sentence::answer(findings);
-    let mut tables: Vec<Vec<String>> =
-        findings.tables.iter().map(|table| section::table(findings, table, palette, width)).collect();
     tables.insert(1.min(tables.len()), section::remedies(findings, palette, width));
     let mut sections = vec![
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
+    sections.extend(shown);
     sections.extend(tables);
     sections.extend([
         section::beyond(findings, palette),

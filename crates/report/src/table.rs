@@ -1,6 +1,10 @@
 //! Cells -> aligned lines; running text -> wrapped lines. Widths are in characters, which is right for the
 //! letters used here. Styles are applied after padding.
 
+mod names;
+
+pub(crate) use names::{Names, shorten};
+
 /// The widest line of a report, in characters: longer lines are hard to read.
 pub const WIDTH: usize = 100;
 

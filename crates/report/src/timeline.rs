@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 
 use faultless_trace::measurement::Nanos;
 use faultless_trace::recording::Stacks;
-use faultless_trace::timeline::{Lane, State, Timeline};
+use faultless_trace::timeline::{Lane, Spent, State, Timeline};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use crate::frame;
+use crate::selected;
 
 /// A timeline, ready to show.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +30,17 @@ pub struct Shown<'a> {
 
 impl Shown<'_> {
     /// For each stack that a fault or sample refers to, its labels, leaf first. Other stacks have none.
-    fn labels(&self) -> Vec<Vec<String>> {
+    pub(crate) fn labels(&self) -> Vec<Vec<String>> {
         let classes = self.timeline.classes.iter().flat_map(|class| [class.stack, class.owner]);
         let samples = self.timeline.lanes.iter().flat_map(|lane| &lane.cpu).map(|sample| sample.1);
         let used: BTreeSet<u32> = classes.chain(samples).flatten().collect();
         let numbers = 0..used.last().map_or(0, |last| last + 1);
-        let labels = |number| if used.contains(&number) { self.stacks.labels(number) } else { Vec::new() };
+        let labels = |number| if used.contains(&number) { self.of_stack(number) } else { Vec::new() };
         numbers.map(labels).collect()
+    }
+
+    fn of_stack(&self, stack: u32) -> Vec<String> {
+        self.stacks.shown(stack, false).into_iter().map(|shown| self.stacks.label(shown)).collect()
     }
 }
 
@@ -43,7 +48,6 @@ impl Shown<'_> {
 pub fn html(shown: &[Shown<'_>]) -> String {
     let names: Vec<&str> = shown.iter().map(|shown| shown.name).collect();
     let title = format!("faultless timeline: {}", names.join(" and "));
-    let embedded: Vec<(String, String)> = shown.iter().map(embed::embed).collect();
     let body = html! {
         header {
             h1 { "Where the threads' time goes" }
@@ -54,6 +58,15 @@ pub fn html(shown: &[Shown<'_>]) -> String {
                 }
             }
         }
+        (picture(shown))
+    };
+    frame::document(&title, STYLE, &body)
+}
+
+/// The picture with its controls, tables and data, for any page that has [`STYLE`].
+pub(crate) fn picture(shown: &[Shown<'_>]) -> Markup {
+    let embedded: Vec<(String, String)> = shown.iter().map(embed::embed).collect();
+    html! {
         (controls())
         (legend(shown))
         div #view role="application" aria-label="Timeline. Arrow keys move and zoom; question mark lists all keys." tabindex="0" {
@@ -69,8 +82,7 @@ pub fn html(shown: &[Shown<'_>]) -> String {
             script type="application/octet-stream" id={ "bytes-" (index) } { (PreEscaped(bytes)) }
         }
         script { (PreEscaped(SCRIPT)) }
-    };
-    frame::document(&title, STYLE, &body)
+    }
 }
 
 /// The lanes as JSON. Times are ns. `columns` names the fields of arrays.
@@ -95,7 +107,8 @@ pub fn json(shown: &[Shown<'_>]) -> String {
     json!({ "schema": 1, "columns": columns, "runs": runs }).to_string() + "\n"
 }
 
-const STYLE: &str = include_str!("timeline/page.css");
+/// The styles of the picture.
+pub(crate) const STYLE: &str = include_str!("timeline/page.css");
 const SCRIPT: &str = concat!(
     "(() => {\n'use strict';\n",
     include_str!("timeline/data.js"),
@@ -170,27 +183,55 @@ fn sums(lanes: &[Lane]) -> [u64; State::ALL.len()] {
 }
 
 /// The first sentence of the page.
-fn answer(timeline: &Timeline) -> Markup {
-    let sums = sums(&timeline.lanes);
-    let lives: u64 = sums.iter().sum();
+pub(crate) fn answer(timeline: &Timeline) -> Markup {
+    let lives: u64 = sums(&timeline.lanes).iter().sum();
     let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
-    let share = |state: State| percent(sums[state as usize], lives);
-    let recorded_ns = sums[State::Minor as usize] + sums[State::Major as usize];
+    let whose = if timeline.lanes.len() == 1 { "its" } else { "their" };
     html! {
         (time(timeline.end_ns - timeline.begin_ns)) ", "
         (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
         ": "
         strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" }
-        ". Of " (time(lives)) " that " @if timeline.lanes.len() == 1 { "it" } @else { "they" } " lived: "
-        (share(State::Running)) " computing, " (percent(recorded_ns, lives)) " in page faults recorded one by one"
-        @if sums[State::Blocked as usize] > 0 { ", " (share(State::Blocked)) " blocked in them" }
-        ", " (share(State::Waiting)) " waiting, " (share(State::Preempted)) " preempted"
-        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were only sampled" }
+        @if lives > 0 { ". Of " (whose) " " (time(lives)) " of life: " (in_words(timeline, lives)) }
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
+        @if let Some(selected) = &timeline.selected { " " (selected::sentence(selected)) }
         span.faint { " " (crate::text::command(&timeline.command)) }
         @for note in &timeline.notes { span.note { (note) } }
     }
+}
+
+/// `34 % in faults (estimated), 4 % computing, 11 % waiting, 51 % preempted`
+fn in_words(timeline: &Timeline, lives: u64) -> String {
+    let parts = spent(&timeline.lanes);
+    let is_estimated = timeline.lanes.iter().any(|lane| lane.totals_ns[State::Unrecorded as usize] > 0);
+    // A view of some faults knows nothing of the others.
+    let (faults, otherwise) = match &timeline.selected {
+        Some(_) => ("in these faults", "computing or in other faults"),
+        None if is_estimated => ("in faults (estimated)", "computing"),
+        None => ("in faults", "computing"),
+    };
+    let words = [
+        (parts.faults_ns, faults),
+        (parts.managing_ns, "giving memory back (from samples)"),
+        (parts.computing_ns, otherwise),
+        (parts.waiting_ns, "waiting"),
+        (parts.preempted_ns, "preempted"),
+        (parts.unknown_ns, "unknown"),
+    ];
+    let words: Vec<String> = words
+        .iter()
+        .enumerate()
+        .filter(|(index, (ns, _))| *index == 0 || *ns > 0)
+        .map(|(_, (ns, what))| format!("{} {what}", percent(*ns, lives)))
+        .collect();
+    words.join(", ")
+}
+
+fn spent(lanes: &[Lane]) -> Spent {
+    let mut sum = Spent::default();
+    lanes.iter().for_each(|lane| sum += lane.spent());
+    sum
 }
 
 fn controls() -> Markup {
@@ -222,6 +263,9 @@ fn legend(shown: &[Shown<'_>]) -> Markup {
             @if shown.iter().any(|one| one.timeline.classes.iter().any(|class| class.in_flight == 0)) {
                 span title="estimated from sampled faults, each standing for many" { i.estimate {} "faults, from samples" }
             }
+            @if shown.iter().any(|one| one.timeline.lanes.iter().any(|lane| lane.managing > 0)) {
+                span title="munmap, madvise, mmap, brk: samples of the CPU clock, on the thin line below a lane" { i.manage {} "giving memory back, sampled" }
+            }
             span title="what was searched for" { i.match_ {} "match" }
         }
     }
@@ -229,20 +273,32 @@ fn legend(shown: &[Shown<'_>]) -> Markup {
 
 fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
     let timeline = one.timeline;
-    let sums = sums(&timeline.lanes);
-    let states: Vec<State> = State::ALL.into_iter().filter(|state| sums[*state as usize] > 0).collect();
-    let cell = |totals: &[u64; State::ALL.len()], ns: u64| {
-        let whole: u64 = totals.iter().sum();
-        html! { (time(ns)) small { (percent(ns, whole)) } }
-    };
-    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64, fault_ns: f64| {
+    let all = spent(&timeline.lanes);
+    type Of = fn(&Spent) -> u64;
+    let columns: [(&str, Of); 6] = [
+        ("in faults", |parts| parts.faults_ns),
+        ("giving memory back", |parts| parts.managing_ns),
+        ("computing", |parts| parts.computing_ns),
+        ("waiting", |parts| parts.waiting_ns),
+        ("preempted", |parts| parts.preempted_ns),
+        ("unknown", |parts| parts.unknown_ns),
+    ];
+    let columns: Vec<_> =
+        columns.into_iter().enumerate().filter(|(index, (_, of))| *index == 0 || of(&all) > 0).collect();
+    let life = |totals: &[u64; State::ALL.len()]| totals.iter().sum::<u64>();
+    let total = html! { strong { (Nanos(timeline.fault_ns)) small { (percent(all.faults_ns, life(&sums(&timeline.lanes)))) } } };
+    let row = |name: &str, whose: String, life: u64, parts: &Spent, faults: u64| {
         html! {
             tr {
                 td { (name) small { (whose) } }
-                td.right data-name="life:" { (time(totals.iter().sum())) }
+                td.right data-name="life:" { (time(life)) }
                 td.right data-name="faults:" { (count(faults)) }
-                td.right data-name="in faults:" { strong { (Nanos(fault_ns)) small { (percent(fault_ns as u64, totals.iter().sum())) } } }
-                @for state in &states { td.right data-name={ (state_name(*state)) ":" } { (cell(totals, totals[*state as usize])) } }
+                @for (index, (name, of)) in &columns {
+                    td.right data-name={ (name) ":" } {
+                        // The time in all faults is the total of every view.
+                        @if *index == 0 && std::ptr::eq(parts, &all) { (total) } @else { (time(of(parts))) small { (percent(of(parts), life)) } }
+                    }
+                }
             }
         }
     };
@@ -254,33 +310,31 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                 table.figures.cards id=(id) {
                     thead {
                         tr {
-                            th { "thread" } th.right { "life" } th.right { "faults" } th.right { "in faults" }
-                            @for state in &states {
-                                th.right { i.(format!("s{}", *state as usize)) {} (state_name(*state)) }
-                            }
+                            th { "thread" } th.right { "life" } th.right { "faults" }
+                            @for (_, (name, _)) in &columns { th.right { (name) } }
                         }
                     }
                     tbody {
-                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, timeline.faults, timeline.fault_ns))
+                        (row("all threads", format!("{}", timeline.lanes.len()), life(&sums(&timeline.lanes)), &all, timeline.faults))
                         @for lane in &timeline.lanes {
-                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane.fault_count.round() as u64, lane.fault_ns))
+                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), life(&lane.totals_ns), &lane.spent(), lane.fault_count.round() as u64))
                         }
                         @if timeline.elsewhere.0 > 0 {
                             tr {
                                 td { "in no thread" small { "kernel mode, populated" } }
                                 td {}
                                 td.right data-name="faults:" { (count(timeline.elsewhere.0)) }
-                                td.right data-name="in faults:" { strong { (Nanos(timeline.elsewhere.1)) } }
-                                @for _ in &states { td {} }
+                                td.right data-name="in faults:" { (Nanos(timeline.elsewhere.1)) }
+                                @for _ in &columns[1..] { td {} }
                             }
                         }
                     }
                 }
             }
             p.faint {
-                "Time in faults is corrected and for the whole run; times of states are as they were read, recording included"
+                "Time in faults is corrected, estimated where faults were not recorded one by one, and for the whole run"
                 @if timeline.offset_ns > 0.0 { ": each recorded fault is read " (time(timeline.offset_ns as u64)) " too long" }
-                "."
+                ". The other columns are what is left of the thread's life."
                 @for process in timeline.processes.iter().filter(|process| process.most > 1) {
                     " Of " (time(process.fault_ns)) " in which threads of " (process.name) " (" (process.pid) ") were in faults, there were two or more during "
                     (time(process.shared_ns)) ", " (process.most) " at most."

@@ -26,3 +26,7 @@ pub(crate) const UNKNOWN_FROM: f64 = 0.1;
 pub(crate) const WORTH_FROM: f64 = 0.03;
 /// The same for the time, in seconds. Chosen: less than the variation from run to run.
 pub(crate) const WORTH_FROM_SECONDS: f64 = 1e-3;
+/// Share of the whole. Smaller functions of a call tree share a line. Chosen as [`KIND_FROM`].
+pub(crate) const TREE_SHARE: f64 = 0.01;
+/// Frames that all stacks share, from which on a flame graph draws them as one. Chosen: three fit anywhere.
+pub(crate) const STEM_FRAMES: usize = 4;

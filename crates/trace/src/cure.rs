@@ -80,6 +80,8 @@ pub struct Pattern<'a> {
     /// Blocks were recorded. A fault outside them touched memory that is not malloc's, or a block too small
     /// to record.
     pub blocks: bool,
+    /// Nothing can be loaded into the program.
+    pub is_static: bool,
     /// The machine.
     pub host: &'a Host,
     /// The run: begin and length, ns.
@@ -159,6 +161,9 @@ const RULES: [Rule; 7] = [
             ),
         },
         how: |p| match (p.row.refault, p.blocks) {
+            _ if p.is_static => {
+                "keep freed memory in the program itself: it is linked statically, so faultless run does not reach it"
+            }
             (Some(_), _) => {
                 "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it"
             }
@@ -248,6 +253,7 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     match (p.row.refault, p.blocks) {
         (Some(_), _) => "memory that is touched for the first time, and of no pattern with a cure".to_owned(),
         (None, true) => "memory in no recorded block, and of no pattern with a cure".to_owned(),
+        (None, false) if p.is_static => "no pattern with a cure; the program is linked statically".to_owned(),
         (None, false) => "no pattern with a cure; record --alloc tells which blocks it touches".to_owned(),
     }
 }

@@ -27,9 +27,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::measurement::Interval;
-use crate::profile::{Profile, Weighted};
+use crate::profile::{Profile, Selected, Weighted};
 use crate::recording::Recording;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
@@ -54,6 +55,19 @@ impl Run {
     pub fn new(recording: Recording) -> Self {
         let profile = Profile::new(&recording);
         Self { recording, profile }
+    }
+
+    /// Weighs the faults of a recording, and keeps those that a filter selects.
+    ///
+    /// # Errors
+    /// None is left.
+    pub fn selected(recording: Recording, filter: &Filter) -> Result<Self, String> {
+        let profile = Profile::new(&recording);
+        let profile = match filter.select(&recording, &profile) {
+            Ok(selection) => profile.keep(&selection),
+            Err(reason) => return Err(reason),
+        };
+        Ok(Self { recording, profile })
     }
 }
 
@@ -241,6 +255,8 @@ pub struct Diff {
     pub confidence: f64,
     /// Faults of user mode only.
     pub user_only: bool,
+    /// What a filter left of the first recording of each side; `None` without one.
+    pub selected: Option<[Selected; 2]>,
     /// The recordings before.
     pub before: Vec<Side>,
     /// The recordings after.
@@ -316,6 +332,12 @@ impl Diff {
             threshold: settings.threshold,
             confidence: 1.0 - DIFF_ERROR,
             user_only: settings.user_only || runs.iter().any(|run| run.recording.header.settings.user_only),
+            selected: before[0]
+                .profile
+                .selected
+                .clone()
+                .zip(after[0].profile.selected.clone())
+                .map(Into::into),
             before: sides,
             after: after_sides,
             price: prices.common,
@@ -344,12 +366,33 @@ fn side(run: &Run, user_only: bool) -> Side {
     let out = || all().filter(is_out);
     let major = || all().filter(|fault| !is_out(fault) && is_major(fault));
     let out_ns: f64 = out().filter(|fault| !is_major(fault)).map(|fault| fault.cost_ns).sum();
+    if let Some(selected) = &profile.selected {
+        return selected_side(run, selected, user_only);
+    }
     let seconds = profile.totals.time.as_ref().map_or_else(Interval::default, |time| time.seconds);
     let part = if seconds.value > 0.0 { 1.0 - out_ns / (1e9 * seconds.value) } else { 0.0 };
     Side {
         command: run.recording.header.command.clone(),
         faults: profile.totals.faults() as f64 - out().map(|fault| fault.faults).sum::<f64>(),
         time_ns: seconds.times(1e9 * part.max(0.0)),
+        major: major().map(|fault| fault.faults).sum(),
+        major_ns: major().map(|fault| fault.cost_ns).sum(),
+    }
+}
+
+/// The figures of what a filter left of a run. Its time is as uncertain as the run's.
+fn selected_side(run: &Run, selected: &Selected, user_only: bool) -> Side {
+    let profile = &run.profile;
+    let unplaced = profile.unplaced();
+    let left = || profile.faults.iter().chain(&unplaced).filter(|fault| !(user_only && fault.kernel));
+    let major = || left().filter(|fault| fault.kind == Kind::Major);
+    let minor_ns: f64 = left().filter(|fault| fault.kind != Kind::Major).map(|fault| fault.cost_ns).sum();
+    let seconds = profile.totals.time.as_ref().map_or_else(Interval::default, |time| time.seconds);
+    let part = minor_ns / selected.time_ns_of_run.max(f64::MIN_POSITIVE);
+    Side {
+        command: run.recording.header.command.clone(),
+        faults: left().map(|fault| fault.faults).sum(),
+        time_ns: seconds.times(1e9 * part),
         major: major().map(|fault| fault.faults).sum(),
         major_ns: major().map(|fault| fault.cost_ns).sum(),
     }

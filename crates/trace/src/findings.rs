@@ -12,18 +12,20 @@ use serde::{Deserialize, Serialize};
 use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
+use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::measurement::Interval;
-use crate::observation::{Exit, Host, SourceNote, What};
-use crate::profile::Profile;
+use crate::observation::{Exit, Host, Observation, SourceNote, What};
+use crate::profile::{Profile, Selected};
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
+use crate::tree::{Node, Shape};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// The request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// This grouping only; `None`: all of the usual ones.
     pub by: Option<Group>,
@@ -31,8 +33,10 @@ pub struct Wanted {
     pub sort: Sort,
     /// Rows per table at most.
     pub top: usize,
-    /// Only rows with this text in their label, place or leaf.
-    pub filter: Option<String>,
+    /// Only faults that hold these conditions.
+    pub filter: Filter,
+    /// A call tree of this shape instead of tables.
+    pub tree: Option<Shape>,
 }
 
 /// What rows are sorted by.
@@ -79,10 +83,19 @@ pub struct Findings {
     /// The reason if no site has a cure.
     #[serde(default)]
     pub no_cure: Option<String>,
+    /// What the filter left of the run; `None` without one.
+    #[serde(default)]
+    pub selected: Option<Selected>,
     /// The requested tables.
     pub tables: Vec<Table>,
+    /// The requested call tree.
+    #[serde(default)]
+    pub tree: Option<Vec<Node>>,
     /// The largest sites with their cures; small sites only if they have one.
     pub remedies: Vec<Remedy>,
+    /// The next step if none of them has a cure.
+    #[serde(default)]
+    pub next: Option<Next>,
     /// Faults that are in no table, by kind, with seconds.
     pub beyond: Vec<Beyond>,
     /// The 95 % intervals of their seconds.
@@ -116,6 +129,32 @@ pub struct Table {
     pub sites: Sites,
     /// Rows that were left out because of `top`.
     pub left_out: u64,
+    /// Their sum, and the share of the largest.
+    #[serde(default)]
+    pub left: Left,
+}
+
+/// The sum of rows that were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Left {
+    /// Their faults.
+    pub faults: f64,
+    /// Their time, ns.
+    pub time_ns: f64,
+    /// The share of the largest, 0 to 1.
+    pub largest: f64,
+}
+
+/// The next step where no site has a cure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Next {
+    /// Try the cures that need no change of the program.
+    Advise,
+    /// Record who allocates.
+    RecordAlloc,
+    /// Look at who calls the sites: nothing can be loaded into a static program.
+    Tree,
 }
 
 /// A kind, its faults, and their seconds.
@@ -160,13 +199,17 @@ impl Findings {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
     pub const SCHEMA: u32 = 2;
 
-    /// The findings of a recording. Never fails: an unknown part is left out, with a note.
-    pub fn new(recording: &Recording, wanted: &Wanted) -> Self {
+    /// The findings of a recording. An unknown part is left out, with a note.
+    ///
+    /// # Errors
+    /// No fault passes the filter; the reason names the alternatives.
+    pub fn new(recording: &Recording, wanted: &Wanted) -> Result<Self, String> {
         let observation = &recording.observation;
         let faults = Faults::from_observation(observation);
         let profile = Profile::of(&faults, observation, &recording.stacks);
         let stat = Stat::of(observation, &faults, &profile);
-        let group = |by| Sites::new(recording, &profile, by);
+        let selection = wanted.filter.select(recording, &profile)?;
+        let group = |by| Sites::of(recording, &profile, by, &selection);
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
@@ -180,39 +223,50 @@ impl Findings {
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
-        let pattern = |row| Pattern {
-            row,
-            all: &sites.all,
-            lives: row_lives(row, &owners),
-            blocks: has_blocks,
-            host: &observation.host,
-            run_ns: (begin_ns, stat.usage.wall_ns),
-            cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
-            knee,
-            most_avoidable,
+        let is_static = is_static(observation);
+        let remedies_of = |of: &Sites| -> Vec<Remedy> {
+            let remedy = |row| {
+                cure::remedy(&Pattern {
+                    row,
+                    all: &sites.all,
+                    lives: row_lives(row, &owners),
+                    blocks: has_blocks,
+                    is_static,
+                    host: &observation.host,
+                    run_ns: (begin_ns, stat.usage.wall_ns),
+                    cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
+                    knee,
+                    most_avoidable,
+                })
+            };
+            let cured = of.rows.iter().take(CURED_SITES).map(|row| (row.share, remedy(row)));
+            let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
+            cured.filter(is_told).map(|(_, remedy)| remedy).collect()
         };
-        let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
-        let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
-        let remedies: Vec<Remedy> = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
+        // The answer is about the run, the tables and cures about what is shown of it.
+        let whole = selection.is_part().then(|| Sites::new(recording, &profile, Group::Site));
+        let whole = whole.as_ref().unwrap_or(&sites);
+        let (of_run, remedies) = (remedies_of(whole), remedies_of(&sites));
         // Without an end no curve is known, and nothing rules a cure out.
-        let is_known = !sites.rows.is_empty() && recording.footer.is_some();
-        let no_cure = is_known.then(|| cure::why_none(&remedies)).flatten();
-        let is_kept = remedies.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
+        let is_known = !whole.rows.is_empty() && recording.footer.is_some();
+        let no_cure = is_known.then(|| cure::why_none(&of_run)).flatten();
+        let is_kept = of_run.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
         let (notes, details) = notes::notes(recording, &stat, &profile, &coverage, no_phases.clone());
         let groups: Vec<Group> = match wanted.by {
+            _ if wanted.tree.is_some() => Vec::new(),
             Some(by) => vec![by],
             None => [Group::Site, Group::Alloc, Group::Kind, Group::Mapping, Group::Thread]
                 .into_iter()
                 .filter(|by| *by != Group::Alloc || has_blocks)
                 .collect(),
         };
-        let disk_ns = major_ns(&sites);
+        let disk_ns = major_ns(whole);
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
         let all = time_ns.map_or(0.0, |time_ns| time_ns.value + disk_ns);
-        let most = most(&sites, if all > 0.0 { all } else { stat.faults() as f64 });
+        let most = most(whole, if all > 0.0 { all } else { stat.faults() as f64 });
         let tables = groups.into_iter().map(|by| {
             let found = match by {
                 Group::Site => sites.clone(),
@@ -221,7 +275,7 @@ impl Findings {
             };
             cut(found, wanted)
         });
-        Self {
+        Ok(Self {
             schema: Self::SCHEMA,
             command: recording.header.command.clone(),
             exit: recording.footer.as_ref().map(|footer| footer.exit),
@@ -234,7 +288,10 @@ impl Findings {
             most,
             avoidable: knee.filter(|_| is_kept),
             no_cure,
+            selected: selection.of(&profile),
             tables: tables.collect(),
+            tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
+            next: next(recording, &remedies, has_blocks, is_static),
             remedies,
             beyond,
             beyond_seconds,
@@ -246,8 +303,39 @@ impl Findings {
             notes,
             details,
             sources: observation.sources.clone(),
-        }
+        })
     }
+}
+
+/// What to do next, if no site has a cure.
+fn next(recording: &Recording, remedies: &[Remedy], has_blocks: bool, is_static: bool) -> Option<Next> {
+    if remedies.iter().any(|remedy| remedy.cure.is_some()) || remedies.is_empty() {
+        return None;
+    }
+    let settings = &recording.header.settings;
+    Some(match (is_static, settings.attached, has_blocks || settings.alloc_from_bytes.is_some()) {
+        (true, ..) => Next::Tree,
+        (_, true, _) => Next::Advise,
+        (_, _, true) => Next::Advise,
+        (_, _, false) => Next::RecordAlloc,
+    })
+}
+
+/// Whether the program and all that it started are linked statically: no loader was mapped. Nothing can be
+/// loaded into them.
+fn is_static(observation: &Observation) -> bool {
+    let mut names = observation.records.iter().filter_map(|record| match &record.what {
+        What::Map(map) => Some(map.name.as_str()),
+        _ => None,
+    });
+    let is_file = |name: &str| name.starts_with('/');
+    let mut has_any = false;
+    let has_loader = names.any(|name| {
+        has_any |= is_file(name);
+        let file = name.rsplit('/').next().unwrap_or(name);
+        ["ld-", "ld.so", "libc.so", "libc-"].iter().any(|begin| file.starts_with(begin))
+    });
+    has_any && !has_loader
 }
 
 /// The blocks that a touching site's faults fell into, if one allocating site made most of them.
@@ -276,10 +364,6 @@ fn most(sites: &Sites, all: f64) -> Option<(u64, f64)> {
 
 fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     sites.rows.retain(|row| row.faults.value.round() > 0.0);
-    if let Some(text) = &wanted.filter {
-        let holds = |part: &Option<String>| part.as_ref().is_some_and(|part| part.contains(text.as_str()));
-        sites.rows.retain(|row| row.label.contains(text.as_str()) || holds(&row.place) || holds(&row.leaf));
-    }
     let by = |row: &SiteRow| match wanted.sort {
         Sort::Time => row.time_ns.value,
         Sort::Faults => row.faults.value,
@@ -288,8 +372,14 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     };
     sites.rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
     let left_out = sites.rows.len().saturating_sub(wanted.top) as u64;
+    let mut left = Left::default();
+    for row in sites.rows.iter().skip(wanted.top) {
+        left.faults += row.faults.value;
+        left.time_ns += row.time_ns.value;
+        left.largest = left.largest.max(row.share);
+    }
     sites.rows.truncate(wanted.top);
-    Table { sites, left_out }
+    Table { sites, left_out, left }
 }
 
 /// Missing parts of `stat`, then kernel-mode faults outside all rows, `mmap_lock` waits, and kernel phases.

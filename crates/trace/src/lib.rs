@@ -5,8 +5,9 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
-//! `advice`, `compare`; `stat`, `cure`; `repeat`, `findings`, `budget`.
+//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
+//! `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
+//! `budget`.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -23,6 +24,7 @@ pub mod cure;
 pub mod diff;
 mod fault;
 pub mod file;
+pub mod filter;
 pub mod findings;
 mod kind;
 mod levels;
@@ -35,6 +37,7 @@ pub mod repeat;
 pub mod sites;
 pub mod stat;
 pub mod timeline;
+pub mod tree;
 mod tuning;
 pub mod verdict;
 

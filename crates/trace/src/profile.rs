@@ -14,6 +14,7 @@ mod huge;
 mod kinds;
 mod price;
 mod rows;
+mod selection;
 mod spread;
 mod strata;
 mod time;
@@ -27,6 +28,7 @@ use crate::recording::{Recording, Stacks};
 
 pub use blocks::{Block, Blocks};
 pub use rows::BeyondWait4;
+pub use selection::{Selected, Selection};
 pub(crate) use spread::{Tally, Whole};
 pub(crate) use strata::{Strata, Stratum};
 pub use time::FaultTime;
@@ -96,6 +98,8 @@ pub struct Profile {
     pub totals: Totals,
     /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
     pub mappings: Vec<String>,
+    /// What a filter left of the run, if there was one.
+    pub selected: Option<Selected>,
 }
 
 impl Profile {

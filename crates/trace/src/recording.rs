@@ -4,6 +4,7 @@
 //! `prof` writes it line by line through [`crate::file::Writer`]; [`crate::file::read`] rebuilds it. It is
 //! raw like the [`Observation`]; [`crate::profile`] corrects, scales and classifies.
 
+mod scaffold;
 pub(crate) mod touching;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::observation::{
     Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, Record, SourceNote, Usage, What,
 };
 
+pub use scaffold::Shown;
 pub use touching::is_runtime;
 
 /// A recorded run.

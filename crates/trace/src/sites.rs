@@ -5,6 +5,7 @@
 //! All rows of a grouping add up to all faults of the profile. Nothing is judged (`cure` does).
 
 mod lives;
+mod naming;
 mod refault;
 
 use std::collections::HashMap;
@@ -13,12 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::Interval;
-use crate::observation::What;
-use crate::profile::{Profile, Tally, Weighted, Whole};
+use crate::profile::{Profile, Selection, Tally, Weighted, Whole};
 use crate::recording::Recording;
-use crate::recording::touching::{self, Touching};
 
 pub use lives::BlockLives;
+pub(crate) use naming::Naming;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,8 +84,11 @@ pub struct Sites {
     pub by: Group,
     /// Largest share first.
     pub rows: Vec<SiteRow>,
-    /// The sum of all.
+    /// The sum of all faults of the run, also of those that a filter left out.
     pub all: SiteRow,
+    /// The sum of the rows, if a filter left some faults out.
+    #[serde(default)]
+    pub shown: Option<SiteRow>,
 }
 
 /// Label of faults without a stack.
@@ -112,22 +115,29 @@ struct Sum {
 impl Sites {
     /// Groups the faults of a recording.
     pub fn new(recording: &Recording, profile: &Profile, by: Group) -> Self {
+        Self::of(recording, profile, by, &Selection::default())
+    }
+
+    /// Groups the selected faults of a recording. Shares are of the whole run, so the rows of all parts of a
+    /// run add up to it.
+    pub fn of(recording: &Recording, profile: &Profile, by: Group, selection: &Selection) -> Self {
         let naming = Naming::new(recording, profile);
         let mut keys = Keys::default();
         let mut owners = Keys::default();
         let host = &recording.observation.host;
         let refaulted = refault::refaulted(profile, &naming.touching, host.page_bytes);
-        let mut all = Sum::new();
+        let (mut all, mut shown) = (Sum::new(), Sum::new());
         let mut major_ns = 0.0;
         let mut sums: Vec<Sum> = Vec::new();
-        for ((fault, basis), refaulted) in profile.faults.iter().zip(&profile.basis).zip(refaulted) {
-            let key = keys.number(by, fault, profile, &naming);
+        let faults = profile.faults.iter().zip(&profile.basis).zip(refaulted);
+        for (index, ((fault, basis), refaulted)) in faults.enumerate() {
             major_ns += if fault.kind == Kind::Major { fault.cost_ns } else { 0.0 };
             let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
-            if key >= sums.len() {
-                sums.resize_with(key + 1, Sum::new);
-            }
-            for sum in [&mut all, &mut sums[key]] {
+            let key = selection.holds(index).then(|| keys.number(by, fault, profile, &naming));
+            sums.resize_with(sums.len().max(key.map_or(0, |key| key + 1)), Sum::new);
+            let row = key.and_then(|key| sums.get_mut(key));
+            let shown = key.map(|_| &mut shown);
+            for sum in std::iter::once(&mut all).chain(row).chain(shown) {
                 sum.tally.add(fault, basis);
                 let kind = &mut sum.kinds[fault.kind as usize];
                 *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
@@ -138,6 +148,7 @@ impl Sites {
                     sum.refaulted += if refaulted { fault.faults } else { 0.0 };
                 }
             }
+            let Some(key) = key else { continue };
             let weight = fault.cost_ns.max(fault.faults * f64::MIN_POSITIVE);
             if let Some(stack) = fault.stack {
                 *sums[key].stacks.entry(stack).or_default() += weight;
@@ -158,6 +169,9 @@ impl Sites {
             sum.time_ns = Interval { low: at(time.seconds.low), high: at(time.seconds.high), ..sum.time_ns };
         }
         let all_ns = sum.time_ns;
+        let shown = selection
+            .is_part()
+            .then(|| SiteRow { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
         let mut lives = match by {
             Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
             _ => Vec::new(),
@@ -181,7 +195,7 @@ impl Sites {
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        Self { by, rows, all: SiteRow { label: "all".to_owned(), ..sum } }
+        Self { by, rows, all: SiteRow { label: "all".to_owned(), ..sum }, shown }
     }
 }
 
@@ -238,64 +252,6 @@ fn heaviest<K: Copy + Ord>(weights: &HashMap<K, f64>) -> Option<(K, f64)> {
     most.map(|(key, weight)| (*key, *weight))
 }
 
-/// Looks up the names of stacks and threads.
-struct Naming<'a> {
-    recording: &'a Recording,
-    touching: Touching,
-    threads: HashMap<(u32, u32), &'a str>,
-}
-
-impl<'a> Naming<'a> {
-    fn new(recording: &'a Recording, profile: &Profile) -> Self {
-        let mut threads = HashMap::new();
-        for record in &recording.observation.records {
-            match &record.what {
-                What::Name(name) => {
-                    threads.insert((record.pid, record.tid), name.as_str());
-                }
-                // A new process has its parent's name until it is given one.
-                What::Fork { parent } if *parent != record.pid => {
-                    if let Some(name) = threads.get(&(*parent, *parent)).copied() {
-                        threads.insert((record.pid, record.pid), name);
-                    }
-                }
-                _ => {}
-            }
-        }
-        for fault in &profile.faults {
-            // A thread that was never named has its process's name.
-            if let Some(name) = threads.get(&(fault.pid, fault.pid)).copied() {
-                threads.entry((fault.pid, fault.tid)).or_insert(name);
-            }
-        }
-        Self { recording, touching: Touching::new(&recording.stacks), threads }
-    }
-
-    /// Function, and file and line, of the frame to be named.
-    fn site(&self, stack: Option<u32>, without: &str) -> Label {
-        let stacks = &self.recording.stacks;
-        let found = stack.and_then(|stack| self.touching.function(stack));
-        let Some((frame, name)) = found else { return (without.to_owned(), None) };
-        let Some(frame) = stacks.frames.get(frame as usize) else { return (without.to_owned(), None) };
-        let Some(name) = frame.names.get(name as usize) else { return (stacks.place(frame), None) };
-        let place = name.file.as_ref().map(|file| match name.line {
-            Some(line) => format!("{file}:{line}"),
-            None => file.clone(),
-        });
-        (name.function.clone(), place)
-    }
-
-    /// The function at the leaf, unless it is the named one.
-    fn leaf(&self, stack: u32) -> Option<String> {
-        let leaf = touching::short(self.recording.stacks.labels(stack).into_iter().next()?);
-        (leaf != self.site(Some(stack), NO_STACK).0).then_some(leaf)
-    }
-
-    fn thread(&self, pid: u32, tid: u32) -> String {
-        self.threads.get(&(pid, tid)).map_or_else(|| format!("thread {tid}"), |name| (*name).to_owned())
-    }
-}
-
 /// Numbers of rows, by label.
 #[derive(Default)]
 struct Keys {
@@ -319,11 +275,10 @@ impl Keys {
             Group::Site | Group::Alloc => self.known((stack, 0), || naming.site(fault.stack, NO_STACK)),
             Group::Function => self.known((stack, 0), || (naming.site(fault.stack, NO_STACK).0, None)),
             Group::Stack => self.known((stack, 0), || {
-                let labels = fault.stack.map(|stack| naming.recording.stacks.labels(stack));
-                (
-                    labels.filter(|l| !l.is_empty()).map_or(NO_STACK.to_owned(), |labels| labels.join(" < ")),
-                    None,
-                )
+                let stacks = &naming.recording.stacks;
+                let shown = fault.stack.map(|stack| stacks.shown(stack, false)).unwrap_or_default();
+                let labels: Vec<String> = shown.into_iter().map(|shown| stacks.label(shown)).collect();
+                (if labels.is_empty() { NO_STACK.to_owned() } else { labels.join(" < ") }, None)
             }),
             Group::Kind => self.known((fault.kind as u32, 0), || (fault.kind.words().to_owned(), None)),
             Group::Mapping => self.known((fault.mapping, 0), || {

@@ -8,6 +8,7 @@
 //!
 //! Nothing here draws or judges. `threads` follows a thread's switches, `spans` merges switches and faults.
 
+mod cut;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,12 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::fault::{Fault, Faults};
+use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::measurement::Count;
 use crate::observation::{Level, What};
-use crate::profile::Profile;
-use crate::recording::{Loss, Recording};
+use crate::profile::{Profile, Selected};
+use crate::recording::{Frame, Loss, Recording, Stacks};
 
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -98,6 +100,8 @@ pub struct Timeline {
     pub fault_ns: f64,
     /// The faults of no thread, and their time in ns.
     pub elsewhere: (u64, f64),
+    /// What the filter left of the run; `None` without one.
+    pub selected: Option<Selected>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }
@@ -145,6 +149,90 @@ pub struct Lane {
     pub lock_waits: Vec<(u64, u64, bool)>,
     /// Samples of the CPU clock: time in ns, stack.
     pub cpu: Vec<(u64, Option<u32>)>,
+    /// Those of them inside munmap, madvise and the like.
+    pub managing: u64,
+}
+
+/// A life by what it was spent on, ns. The times add up to the life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// In page faults: on a processor, corrected, estimated where they were not recorded one by one; and
+    /// blocked in them.
+    pub faults_ns: u64,
+    /// Giving memory back and changing mappings, from samples.
+    pub managing_ns: u64,
+    /// On a processor otherwise.
+    pub computing_ns: u64,
+    /// Without a processor by its own wish.
+    pub waiting_ns: u64,
+    /// Able to run, without a processor.
+    pub preempted_ns: u64,
+    /// Nothing tells.
+    pub unknown_ns: u64,
+}
+
+impl Lane {
+    /// What its life was spent on.
+    pub fn spent(&self) -> Spent {
+        let of = |state: State| self.totals_ns[state as usize];
+        let on_ns = of(State::Running) + of(State::Minor) + of(State::Major) + of(State::Unrecorded);
+        let (blocked_ns, unknown_ns) = (of(State::Blocked), of(State::Unknown));
+        // Without switches nothing says when it had a processor, but in its faults it had one.
+        let fault_ns = (self.fault_ns.max(0.0) as u64).min(on_ns + unknown_ns);
+        let left_ns = (on_ns + unknown_ns) - fault_ns;
+        let unknown_ns = unknown_ns.min(left_ns);
+        let left_ns = left_ns - unknown_ns;
+        let share = self.managing as f64 / self.cpu.len().max(1) as f64;
+        let managing_ns = ((share * on_ns as f64) as u64).min(left_ns);
+        Spent {
+            faults_ns: fault_ns + blocked_ns,
+            managing_ns,
+            computing_ns: left_ns - managing_ns,
+            waiting_ns: of(State::Waiting),
+            preempted_ns: of(State::Preempted),
+            unknown_ns,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.faults_ns += other.faults_ns;
+        self.managing_ns += other.managing_ns;
+        self.computing_ns += other.computing_ns;
+        self.waiting_ns += other.waiting_ns;
+        self.preempted_ns += other.preempted_ns;
+        self.unknown_ns += other.unknown_ns;
+    }
+}
+
+/// Functions of the kernel in which a thread gives memory back or changes its mappings.
+const MANAGING: [&str; 12] = [
+    "munmap",
+    "madvise",
+    "mremap",
+    "mprotect",
+    "sys_brk",
+    "sys_mmap",
+    "exit_mmap",
+    "unmap_region",
+    "unmap_vmas",
+    "zap_page_range",
+    "process_madvise",
+    "ksys_mmap_pgoff",
+];
+
+/// For each stack whether it leads through the kernel's management of memory.
+pub fn managing(stacks: &Stacks) -> Vec<bool> {
+    let is_kernel =
+        |frame: &Frame| stacks.module(frame).is_some_and(|module| module.path.starts_with("[kernel"));
+    let is_managing = |name: &str| MANAGING.iter().any(|part| name.contains(part));
+    let of = |stack: u32| {
+        let names = stacks.frames_of(stack).filter(|frame| is_kernel(frame)).flat_map(|frame| &frame.names);
+        let mut names = names.map(|name| name.function.as_str());
+        names.any(is_managing)
+    };
+    (0..stacks.stacks.len() as u32).map(of).collect()
 }
 
 /// What faults have in common.
@@ -173,6 +261,12 @@ pub struct Class {
 impl Timeline {
     /// Lays out a recording; `profile` comes from [`Profile::new`].
     pub fn new(recording: &Recording, profile: &Profile) -> Self {
+        Self::of(recording, profile, &Filter::default())
+    }
+
+    /// Lays out a part of a recording; `profile` holds what the filter selects ([`Profile::keep`]). The states
+    /// of the threads are those of all faults.
+    pub fn of(recording: &Recording, profile: &Profile, filter: &Filter) -> Self {
         let observation = &recording.observation;
         let (begin_ns, end_ns) = bounds(recording);
         let found = Faults::from_observation(observation);
@@ -230,9 +324,26 @@ impl Timeline {
                 lane.fault_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
             }
         }
-        let lanes = threads.finish(&recorded, &classes.classes);
+        let mut lanes = threads.finish(&recorded, &classes.classes);
+        let is_part = profile.selected.is_some();
+        if is_part {
+            cut::to_selection(&mut lanes, filter, begin_ns, |time_ns, tid| {
+                classes.weighted(time_ns, tid).is_some()
+            });
+        }
+        let (begin_ns, end_ns) = cut::bounds(filter, begin_ns, end_ns);
+        let is_managing = managing(&recording.stacks);
+        for lane in &mut lanes {
+            let manages = |stack: Option<u32>| {
+                stack.is_some_and(|stack| is_managing.get(stack as usize) == Some(&true))
+            };
+            lane.managing = lane.cpu.iter().filter(|sample| manages(sample.1)).count() as u64;
+        }
         let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
-        let (faults, fault_ns) = (profile.totals.faults(), profile.totals.time_ns());
+        let (faults, fault_ns) = match &profile.selected {
+            Some(selected) => (selected.faults.round() as u64, selected.time_ns),
+            None => (profile.totals.faults(), profile.totals.time_ns()),
+        };
         let elsewhere = (
             faults.saturating_sub(in_lanes(|lane| lane.fault_count).round() as u64),
             (fault_ns - in_lanes(|lane| lane.fault_ns)).max(0.0).round(),
@@ -250,11 +361,17 @@ impl Timeline {
             mappings: profile.mappings.clone(),
             recorded,
             losses: recording.losses.clone(),
-            levels: observation.levels.clone(),
+            levels: observation
+                .levels
+                .iter()
+                .filter(|level| (begin_ns..=end_ns).contains(&level.time_ns))
+                .copied()
+                .collect(),
             faults,
             fault_ns,
             elsewhere,
             offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
+            selected: profile.selected.clone(),
         }
     }
 

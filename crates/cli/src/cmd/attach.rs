@@ -37,6 +37,11 @@ pub(crate) enum Target {
 }
 
 impl Args {
+    /// Whether running processes are named.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.pid.is_empty() || self.cgroup.is_some()
+    }
+
     /// The target, where `command` holds the other words of the command line. Leading numbers after `-p` are process
     /// ids too: `-p $(pidof program)` gives several.
     pub(crate) fn target(&self, command: Vec<OsString>) -> Result<Target, Failure> {

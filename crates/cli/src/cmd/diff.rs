@@ -3,12 +3,15 @@
 
 use std::path::PathBuf;
 
+use super::filter::FilterArgs;
 use super::trace_file::load;
+use crate::pager;
 use clap::ValueEnum;
-use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
+use faultless_console::{Failure, Outcome, sink::Sink, wants_colour};
 use faultless_report::diff as report;
 use faultless_report::flame::{self, Measure, Stack};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings};
+use faultless_trace::filter::Filter;
 
 /// Compare recordings: what was added, removed, grown or shrunk.
 ///
@@ -37,9 +40,6 @@ pub(crate) struct Args {
     /// Ignore differences below this percentage of the larger total.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     threshold: f64,
-    /// Compare faults in user mode only. Use it if only one side was recorded as root.
-    #[arg(long)]
-    user_only: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
@@ -52,6 +52,12 @@ pub(crate) struct Args {
     /// Also draw the difference as a flame graph (SVG).
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
+    /// Print to a terminal without a pager.
+    #[arg(long)]
+    no_pager: bool,
+    /// Compare only such faults. With --user-only a recording of root and one of a user compare.
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -102,8 +108,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         ByArg::Alloc => By::Alloc,
         ByArg::Mapping => By::Mapping,
     };
-    let (before, after) = (runs(before)?, runs(after)?);
-    let settings = Settings { by, threshold: args.threshold / 100.0, user_only: args.user_only };
+    let user_only = args.filter.user_only();
+    let filter = args.filter.of_any_mode();
+    let (before, after) = (runs(before, &filter)?, runs(after, &filter)?);
+    let settings = Settings { by, threshold: args.threshold / 100.0, user_only };
     let diff = Diff::new(&before, &after, &settings)?;
     if let Some(sink) = page {
         sink.write(&report::html(&diff))?;
@@ -111,7 +119,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(sink) = picture {
         let stack = if by == By::Alloc { Stack::Both } else { Stack::Touch };
         let draw = |measure| {
-            let settings = flame::Settings { measure, stack, user_only: args.user_only };
+            let settings = flame::Settings { measure, stack, user_only, ..flame::Settings::default() };
             flame::difference(&diff, &before, &after, settings)
         };
         let drawn = draw(Measure::Time).or_else(|| draw(Measure::Faults));
@@ -124,7 +132,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let colour = output.is_none() && wants_colour(&std::io::stdout());
     let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
-    deliver(&text, output)
+    pager::page(&text, output, !args.no_pager && !args.json)
 }
 
 fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
@@ -139,8 +147,8 @@ fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
     }
 }
 
-fn runs(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
-    files.iter().map(|path| Ok(Run::new(load(path)?))).collect()
+fn runs(files: &[PathBuf], filter: &Filter) -> Result<Vec<Run>, Failure> {
+    files.iter().map(|path| Run::selected(load(path)?, filter).map_err(Failure)).collect()
 }
 
 fn percent(text: &str) -> Result<f64, String> {

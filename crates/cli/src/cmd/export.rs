@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::filter::{FilterArgs, say};
 use super::trace_file::TraceArg;
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, no_stdout, sink::Sink};
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     weight: Weight,
     #[command(flatten)]
     trace: TraceArg,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,7 +73,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Err(Failure("this format is not for a terminal; name a file: -o FILE".to_owned()));
     }
     let recording = args.trace.load()?;
-    let profile = Profile::new(&recording);
+    let profile = args.filter.profile(&recording)?;
+    say(profile.selected.as_ref());
     let write = |out: &mut dyn Write| write(&args, &recording, &profile, out);
     match sink {
         Some(sink) => sink.fill(write)?,

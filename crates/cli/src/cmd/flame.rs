@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use super::filter::{FilterArgs, say};
 use super::trace_file::{TraceArg, load};
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, deliver, sink::Sink};
@@ -11,10 +12,11 @@ use faultless_trace::diff::{By, Diff, Run, Settings};
 
 /// Draw a flame graph of who caused the page faults.
 ///
-/// The result is an interactive picture for a browser: click to zoom, press Ctrl-F to search. The width of a
-/// frame is time in faults, the number of faults, or the bytes that they made resident.
+/// The result is an interactive picture for a browser: click to zoom, press Ctrl-F to search. Callers are on
+/// top. The width of a frame is time in faults, the number of faults, or the bytes that they made resident.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES\n  faultless flame -o faults.svg\n  \
+                  faultless flame --inverted --thread worker -o workers.svg\n  \
                   faultless flame --by bytes --stack both run.trace -o owners.svg\n  \
                   faultless flame old.trace --diff new.trace -o change.svg")]
 pub(crate) struct Args {
@@ -29,12 +31,17 @@ pub(crate) struct Args {
     /// Draw the changes from FILE to FILE2, vanished frames included.
     #[arg(long, value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
-    /// Leave out faults in kernel mode.
+    /// Draw touching functions first, their callers below them.
+    #[arg(long, conflicts_with = "diff")]
+    inverted: bool,
+    /// Draw all frames: how runtimes start and call, and stems that all stacks share.
     #[arg(long)]
-    user_only: bool,
+    whole: bool,
     /// Write the picture to FILE, whole or not at all, instead of stdout.
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -73,7 +80,9 @@ pub(crate) fn run(args: Args) -> Outcome {
             StackArg::Alloc => Stack::Alloc,
             StackArg::Both => Stack::Both,
         },
-        user_only: args.user_only,
+        user_only: args.filter.user_only(),
+        inverted: args.inverted,
+        whole: args.whole,
     };
     let recording = args.trace.load()?;
     let no_alloc = recording.header.settings.alloc_from_bytes.is_none();
@@ -81,20 +90,24 @@ pub(crate) fn run(args: Args) -> Outcome {
         let remedy = "record it with --alloc, or draw --stack touch";
         return Err(Failure(format!("the recording holds no allocations; {remedy}")));
     }
-    let before = [Run::new(recording)];
+    let filter = args.filter.of_any_mode();
+    let select = |recording| Run::selected(recording, &filter).map_err(Failure);
+    let before = [select(recording)?];
+    say(before[0].profile.selected.as_ref());
     let picture = match &args.diff {
         None => flame::svg(&before[0], settings),
         Some(path) => {
-            let after = [Run::new(load(path)?)];
+            let after = [select(load(path)?)?];
+            say(after[0].profile.selected.as_ref());
             let by = if settings.stack == Stack::Touch { By::Function } else { By::Alloc };
-            let how = Settings { by, user_only: args.user_only, ..Settings::default() };
+            let how = Settings { by, user_only: args.filter.user_only(), ..Settings::default() };
             let diff = Diff::new(&before, &after, &how)?;
             diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));
             flame::difference(&diff, &before, &after, settings)
         }
     };
     let picture = picture.ok_or_else(|| {
-        let faults = before[0].profile.faults.iter().any(|fault| !(args.user_only && fault.kernel));
+        let faults = before[0].profile.faults.iter().any(|fault| !(args.filter.user_only() && fault.kernel));
         Failure(nothing(if faults { settings.measure } else { Measure::Faults }).into())
     })?;
     deliver(&picture, sink)

@@ -8,6 +8,7 @@ mod compare;
 mod diff;
 mod doctor;
 mod export;
+mod filter;
 mod flame;
 mod glibc;
 mod man;

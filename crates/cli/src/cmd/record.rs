@@ -1,6 +1,7 @@
 //! `faultless record`: in: a command or running processes. Out: a trace file, and a summary on stderr.
 
 mod file;
+mod runtimes;
 mod text;
 
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use faultless_console::{Failure, Outcome};
-use faultless_prof::{Options, Progress, Recorded, Request, Task};
+use faultless_prof::{Options, Progress, Recorded, Request, Runtimes, Task};
 use faultless_trace::measurement::Count;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
@@ -30,7 +31,7 @@ use super::{status, trace_file};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless record -- python3 script.py\n  faultless record --all -o grep.trace -- grep -r word .\n  \
-    faultless record -p $(pidof redis-server) --for 10s\n  faultless report                                # shows the result"
+    faultless record --jit -- node app.js\n  faultless record -p $(pidof redis-server) --for 10s\n  faultless report                                # shows the result"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,6 +42,12 @@ pub(crate) struct Args {
     /// Also record who allocates and frees blocks of at least SIZE [default: 64K].
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with_all = ["pid", "cgroup"])]
     alloc: Option<u64>,
+    /// Leave Python's perf trampolines off, which name its functions [default: on; Python 3.12 and later].
+    #[arg(long)]
+    no_python: bool,
+    /// Name functions of Node and Java too, by options in NODE_OPTIONS and JAVA_TOOL_OPTIONS.
+    #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
+    jit: bool,
     /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0, since only root
     /// sees the kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
@@ -57,7 +64,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    let (variables, runtimes) = match args.running.is_given() {
+        true => (Vec::new(), Runtimes::default()),
+        false => runtimes::variables(!args.no_python, args.jit),
+    };
     let options = Options {
+        runtimes,
         every_fault: args.all,
         alloc_from_bytes: args.alloc,
         cpu_hertz: args.frequency,
@@ -65,7 +77,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         names: names_folder(),
         ..Options::default()
     };
-    let task = task(&args)?;
+    let task = task(&args, variables)?;
     if args.output == Path::new("-") {
         return to_stdout(task, &options);
     }
@@ -121,7 +133,7 @@ fn record(task: Task, options: &Options, out: Box<dyn Write>) -> Result<Recorded
     recorded
 }
 
-fn task(args: &Args) -> Result<Task, Failure> {
+fn task(args: &Args, variables: Vec<(OsString, OsString)>) -> Result<Task, Failure> {
     Ok(match args.running.target(args.command.clone())? {
         Target::Running(attach) => Task::Running(attach),
         Target::Machine(_) => {
@@ -129,7 +141,10 @@ fn task(args: &Args) -> Result<Task, Failure> {
         }
         Target::Command(command) => {
             text::warn_of_privileged(&command);
-            let env = if args.alloc.is_some() { recording(&command)? } else { Vec::new() };
+            let mut env = variables;
+            if args.alloc.is_some() {
+                env.extend(recording(&command)?);
+            }
             Task::Command(Request { command, env, ..Request::default() })
         }
     })

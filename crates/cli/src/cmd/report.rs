@@ -1,49 +1,74 @@
 //! `faultless report`: in: a trace file. Out: tables of sites and kinds with their cures, as text or JSON.
 
-use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use super::filter::FilterArgs;
 use super::trace_file::TraceArg;
+use crate::pager;
 use clap::ValueEnum;
-use faultless_console::{Outcome, deliver, sink::Sink, wants_colour};
-use faultless_report::profile;
+use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
+use faultless_report::profile::{self, Layout};
+use faultless_trace::diff::Run;
 use faultless_trace::findings::{Findings, Sort, Wanted};
 use faultless_trace::sites::Group;
+use faultless_trace::tree::Shape;
+
+/// The default page.
+const PAGE: &str = "faultless-report.html";
 
 /// Show where a recorded program lost time to page faults, and how to avoid it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   faultless record -- ./program && faultless report
+  faultless report --tree                           # who called whom, with the time of everything above
   faultless report --by alloc --sort refault        # who allocated, the most given back and faulted again first
-  faultless report --by stack --filter decode --top 50 run.trace
+  faultless report --by stack --site decode --time 1s..2s --top 50 run.trace
+  faultless report --html                           # everything on one page: tables, flame graph, timeline
   faultless report --json | jq '.tables[0].sites.rows[0]'
 
-Times and counts are followed by how far they may be off (95 %); where that is more than 30 %, the range stands alone. `memory` is what the faults made resident; `refault` the
-share of faults on pages that an earlier block of the same allocating site had covered and given back.")]
+Times and counts are followed by how far they may be off (95 %); where that is more than 30 %, the range
+stands alone. `memory` is what the faults made resident; `refault` the share of faults on pages that an
+earlier block of the same allocating site had covered and given back. Shares are of the whole run, also
+with filters. A terminal gets a pager: FAULTLESS_PAGER, else PAGER, else less.")]
 pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceArg,
     /// Show only this table
     #[arg(long, value_name = "GROUP")]
     by: Option<GroupArg>,
+    /// Show call trees instead, of who touched or with --by alloc of who allocated
+    #[arg(long)]
+    tree: bool,
+    /// Trees from the touching functions to their callers
+    #[arg(long, requires = "tree")]
+    inverted: bool,
+    /// Show names whole, and in trees how runtimes start and call
+    #[arg(long)]
+    whole: bool,
     /// Sort rows by this
     #[arg(long, value_name = "ORDER", default_value = "time")]
     sort: SortArg,
     /// Rows per table
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
-    /// Show only rows whose name, file or leaf function contains TEXT
-    #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
     /// Also list missing data with the reason, the sources, and how each figure was made
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     /// Print one JSON document instead of the tables
     #[arg(long)]
     json: bool,
+    /// Write one page with tables, flame graph, timeline and cures [default FILE: faultless-report.html]
+    #[arg(long, conflicts_with_all = ["json", "explain", "by", "tree"])]
+    html: bool,
     /// Write the report to FILE, whole or not at all, instead of stdout
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
+    /// Print to a terminal without a pager
+    #[arg(long)]
+    no_pager: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,26 +104,44 @@ enum SortArg {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let sink = args.output.as_deref().map(Sink::file).transpose()?;
+    let page_file = args.html.then_some(Path::new(PAGE));
+    let sink = args.output.as_deref().or(page_file).map(Sink::file).transpose()?;
+    if args.tree && !matches!(args.by, None | Some(GroupArg::Site | GroupArg::Alloc)) {
+        return Err(Failure(
+            "a tree is of who touched, or of who allocated: report --tree --by alloc".into(),
+        ));
+    }
     let recording = args.trace.load()?;
+    let shape =
+        Shape { alloc: matches!(args.by, Some(GroupArg::Alloc)), inverted: args.inverted, whole: args.whole };
     let wanted = Wanted {
         by: args.by.map(group),
         sort: sort(args.sort),
         top: args.top,
-        filter: args.filter.filter(|text| !text.is_empty()),
+        filter: args.filter.filter(),
+        tree: args.tree.then_some(shape),
     };
-    let findings = Findings::new(&recording, &wanted);
-    let to_terminal = sink.is_none() && io::stdout().is_terminal();
-    let report = if args.json {
-        profile::json(&findings)
-    } else {
-        let colour = sink.is_none() && wants_colour(&io::stdout());
-        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-        let width = width.filter(|_| to_terminal);
-        let text = if args.explain { profile::explain } else { profile::text };
-        text(&findings, colour, width)
+    let findings = Findings::new(&recording, &wanted).map_err(Failure)?;
+    if args.html {
+        let profile = args.filter.profile(&recording)?;
+        let document = profile::html(&Run { recording, profile }, &findings, &wanted.filter);
+        let done = deliver(&document, sink)?;
+        if args.output.is_none() {
+            eprintln!("faultless: {PAGE}");
+        }
+        return Ok(done);
+    }
+    if args.json {
+        return deliver(&profile::json(&findings), sink);
+    }
+    let layout = Layout {
+        colour: sink.is_none() && wants_colour(&io::stdout()),
+        width: pager::columns(sink.as_ref()),
+        whole: args.whole,
+        only_tables: args.by.is_some() || args.tree,
     };
-    deliver(&report, sink)
+    let text = if args.explain { profile::explain } else { profile::text };
+    pager::page(&text(&findings, layout), sink, !args.no_pager)
 }
 
 fn group(by: GroupArg) -> Group {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::filter::FilterArgs;
 use super::trace_file;
 use faultless_console::{Failure, Outcome, emit, sink::Sink};
 use faultless_report::timeline::{self as report, Shown};
 use faultless_trace::measurement::Count;
-use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::timeline::Timeline;
 
@@ -39,6 +39,8 @@ pub(crate) struct Args {
     /// Write the lanes as JSON instead: states and faults of each thread.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -51,8 +53,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let files: Vec<PathBuf> = std::iter::once(args.file).chain(args.second).collect();
     let recordings: Vec<Recording> =
         files.iter().map(|file| trace_file::load(file)).collect::<Result<_, Failure>>()?;
-    let lay_out = |recording: &Recording| Timeline::new(recording, &Profile::new(recording));
-    let timelines: Vec<Timeline> = recordings.iter().map(lay_out).collect();
+    let filter = args.filter.filter();
+    let lay_out =
+        |recording: &Recording| Ok(Timeline::of(recording, &args.filter.profile(recording)?, &filter));
+    let timelines: Vec<Timeline> = recordings.iter().map(lay_out).collect::<Result<_, Failure>>()?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let shown: Vec<Shown<'_>> = (0..files.len())
         .map(|at| Shown { name: &names[at], timeline: &timelines[at], stacks: &recordings[at].stacks })

@@ -30,6 +30,7 @@ mod record;
 mod report;
 mod rules;
 mod run;
+mod runtimes;
 mod stat;
 mod top;
 mod traced;

@@ -31,6 +31,135 @@ fn trace() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
+/// A trace of 100 faults by `fill` of thread `main`, and 300 by `parse` of thread `worker`.
+fn two_threads() -> Vec<u8> {
+    let header = Header { version: 1, command: vec!["program".to_owned()], ..Header::default() };
+    let mut writer = Writer::new(Vec::new(), header).unwrap();
+    let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
+    let frames =
+        ["fill", "parse"].map(|function| Frame { module: None, address: 1, names: vec![name(function)] });
+    writer
+        .stacks(&Stacks { modules: Vec::new(), frames: frames.to_vec(), stacks: vec![vec![0], vec![1]] })
+        .unwrap();
+    for (tid, name) in [(1, "main"), (2, "worker")] {
+        writer.record(Record { time_ns: 0, pid: 1, tid, what: What::Name(name.to_owned()) }).unwrap();
+    }
+    for n in 0..400 {
+        let (tid, stack) = if n % 4 == 0 { (1, 0) } else { (2, 1) };
+        let addr = 0x10_0000 * (n + 1);
+        let enter =
+            What::Enter { addr, ip: 1, kernel: false, access: Some(Access::Write), mapped_bytes: None };
+        writer.record(Record { time_ns: 1_000_000 * n, pid: 1, tid, what: enter }).unwrap();
+        let end = What::End { addr, major: false, stack: Some(stack), mapped_bytes: None };
+        writer.record(Record { time_ns: 1_000_000 * n + 1000, pid: 1, tid, what: end }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn faultless(words: &str, folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+    command.args(words.split(' ')).current_dir(folder).env_remove("COLUMNS").output().unwrap()
+}
+
+#[test]
+fn every_view_takes_the_same_filters_and_states_its_part_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    for filter in ["--thread worker", "--site parse", "--thread 2", "--process 1 --site PARSE"] {
+        for view in ["report", "flame --by faults", "export --format jsonl", "timeline --json", "timeline"] {
+            let words = match view {
+                "timeline" => format!("timeline -o - {filter}"),
+                _ => format!("{view} {filter}"),
+            };
+            let output = faultless(&words, folder.path());
+            let [out, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+            assert!(output.status.success(), "{words}: {said}");
+            let part = if view.ends_with("--json") { "\"faults\":300" } else { "300 of 400 faults" };
+            assert!(out.contains(part) || said.contains(part), "{words}: {said} {out}");
+        }
+    }
+    let output = faultless("diff faultless.trace faultless.trace --thread worker", folder.path());
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.contains("Shown: thread worker: before ") && out.contains("300 of 400 faults"), "{out}");
+}
+
+#[test]
+fn the_views_of_all_parts_add_up_to_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    let sum = |filter: &str| {
+        let output = faultless(&format!("report --json --by site {filter}"), folder.path());
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = json["tables"][0]["sites"]["rows"].as_array().unwrap().clone();
+        let of = |name: &str| rows.iter().map(|row| row[name].as_f64().unwrap()).sum::<f64>();
+        (rows.iter().map(|row| row["faults"]["value"].as_f64().unwrap()).sum::<f64>(), of("share"))
+    };
+    for parts in [["--thread main", "--thread worker"], ["--time ..100ms", "--time 100ms.."]] {
+        let [(a, share_a), (b, share_b)] = parts.map(sum);
+        assert!((a + b - 400.0).abs() < 1e-6 && (share_a + share_b - 1.0).abs() < 1e-6, "{parts:?}: {a} {b}");
+    }
+}
+
+#[test]
+fn a_filter_that_nothing_holds_is_one_line_with_the_names_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    for view in ["report", "flame", "timeline", "export --format csv"] {
+        let output = faultless(&format!("{view} --thread nosuch"), folder.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let line =
+            "no recorded fault is of thread nosuch; the recording has, most faults first: worker; main";
+        // The trace has no end, which the first line says.
+        assert!(said.contains(line) && said.trim_end().lines().count() == 2, "{view}: {said}");
+    }
+    for wrong in ["--time 5", "--time 2s..1s", "--time x..y"] {
+        let output = faultless(&format!("report {wrong}"), folder.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("1s..2.5s") && said.trim_end().lines().count() == 1, "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn by_prints_that_table_only_and_tree_a_call_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    let text = |words: &str| String::from_utf8(faultless(words, folder.path()).stdout).unwrap();
+    let by = text("report --by thread");
+    assert!(by.contains("By thread") && by.contains("worker"), "{by}");
+    assert!(!by.contains("What to do") && !by.contains("By kind") && !by.contains("Waiting"), "{by}");
+    let tree = text("report --tree");
+    assert!(tree.contains("Call tree") && tree.contains("parse") && !tree.contains("By who"), "{tree}");
+}
+
+#[test]
+fn the_width_of_the_reader_holds_for_pipes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+    let output = command.arg("report").env("COLUMNS", "80").current_dir(folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(["time", "share", "faults", "memory", "site"].iter().all(|head| text.contains(head)), "{text}");
+}
+
+#[test]
+fn one_page_holds_everything_and_fetches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    let output = faultless("report --html", folder.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("faultless-report.html")).unwrap();
+    for part in
+        ["By who touched", "By thread", "data:image/svg+xml", "Where the threads' time goes", "id=\"view\""]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
 #[test]
 fn a_trace_is_reported_as_text_json_and_into_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, explained, machine, major, nanos, number, reading, why};
+use super::{answer, change, explained, machine, major, nanos, number, reading, shown, why};
 use crate::frame;
 use crate::table::words;
 use crate::text::{self, plain};
@@ -45,7 +45,7 @@ pub fn html(diff: &Diff) -> String {
             @if !diff.warnings.is_empty() {
                 div.alarm { @for sentence in &diff.warnings { p { strong { "Warning: " } (unbroken(sentence)) } } }
             }
-            @for sentence in [major(diff), machine(diff), reading(diff)].into_iter().flatten() { p.faint { (unbroken(&sentence)) } }
+            @for sentence in [shown(diff), major(diff), machine(diff), reading(diff)].into_iter().flatten() { p.faint { (unbroken(&sentence)) } }
         }
         section.part { h2 { "The recordings" } (recordings(diff)) }
         section.part id="rows" {

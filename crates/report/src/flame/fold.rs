@@ -6,6 +6,8 @@ use faultless_trace::diff::Run;
 use faultless_trace::profile::Weighted;
 use faultless_trace::recording::{Frame, Stacks};
 
+use crate::tuning::STEM_FRAMES;
+
 use super::colour::Origin;
 use super::{Measure, Settings, Stack};
 
@@ -41,7 +43,7 @@ impl Fold {
             fold.unknown += if shown.is_none() { fault.faults } else { 0.0 };
             *weights.entry((touch, owner)).or_default() += weight;
         }
-        let mut namer = Namer { run, exact, origins: &mut fold.origins };
+        let mut namer = Namer { run, exact, whole: settings.whole, origins: &mut fold.origins };
         for ((touch, owner), weight) in weights {
             let mut names = match (settings.stack, owner) {
                 (Stack::Touch, _) => Vec::new(),
@@ -54,13 +56,54 @@ impl Fold {
             if settings.stack != Stack::Alloc {
                 names.extend(namer.names(touch));
             }
+            if settings.inverted {
+                names.reverse();
+            }
             *fold.stacks.entry(names).or_default() += weight;
+        }
+        if exact && !settings.whole && !settings.inverted {
+            fold.cut_stems();
         }
         // Kinds alone make no picture.
         if !run.profile.faults.is_empty() {
             fold.add_unplaced(run, settings);
         }
         fold
+    }
+
+    /// Callers that all stacks of a branch share tell nothing apart. They become one frame.
+    fn cut_stems(&mut self) {
+        let stacks = std::mem::take(&mut self.stacks);
+        let mut from: Vec<(Vec<String>, f64)> = stacks.into_iter().collect();
+        while !from.is_empty() {
+            let first = from[0].0[0].clone();
+            let len = from.iter().take_while(|(stack, _)| stack[0] == first).count();
+            let rest = from.split_off(len);
+            let stem = self.stem(&from);
+            for (stack, weight) in from {
+                let names = match &stem {
+                    Some((frames, name)) => [std::slice::from_ref(name), &stack[*frames..]].concat(),
+                    None => stack,
+                };
+                *self.stacks.entry(names).or_default() += weight;
+            }
+            from = rest;
+        }
+    }
+
+    /// How many frames sorted stacks share, and the name of the frame that takes their place. The last frame
+    /// of a stack stays.
+    fn stem(&mut self, stacks: &[(Vec<String>, f64)]) -> Option<(usize, String)> {
+        let (first, last) = (&stacks.first()?.0, &stacks.last()?.0);
+        let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let shortest = stacks.iter().map(|(stack, _)| stack.len()).min()?;
+        let frames = shared.min(shortest.saturating_sub(1));
+        (frames >= STEM_FRAMES).then(|| {
+            let name = format!("{} > .. > {} ({frames} calls)", first[0], first[frames - 1]);
+            let origin = self.origins.get(&first[frames - 1]).copied().unwrap_or(Origin::Program);
+            self.origins.insert(name.clone(), origin);
+            (frames, name)
+        })
     }
 
     /// Faults that no recorded fault stands for get a frame by their kind, so widths add up to the totals.
@@ -135,6 +178,7 @@ fn owner(run: &Run, fault: &Weighted, shown: Stack) -> Owner {
 struct Namer<'a> {
     run: &'a Run,
     exact: bool,
+    whole: bool,
     origins: &'a mut HashMap<String, Origin>,
 }
 
@@ -143,22 +187,17 @@ impl Namer<'_> {
     fn names(&mut self, stack: Option<u32>) -> Vec<String> {
         let stacks = &self.run.recording.stacks;
         let mut names = Vec::new();
-        for frame in stack.into_iter().flat_map(|stack| stacks.frames_of(stack)) {
+        let shown = stack.map(|stack| stacks.shown(stack, self.whole)).unwrap_or_default();
+        for (frame, function) in shown {
             let file = file(stacks, frame);
+            let name = match function {
+                Some(function) => clean(&function.function),
+                None if self.exact => clean(&stacks.place(frame)),
+                None => clean(&format!("[{}]", file.trim_matches(['[', ']']))),
+            };
             let origin = Origin::of_file(file, self.program());
-            let begin = names.len();
-            names.extend(frame.names.iter().map(|name| clean(&name.function)));
-            if frame.names.is_empty() {
-                let place = if self.exact {
-                    stacks.place(frame)
-                } else {
-                    format!("[{}]", file.trim_matches(['[', ']']))
-                };
-                names.push(clean(&place));
-            }
-            for name in &names[begin..] {
-                self.origins.entry(name.clone()).or_insert(origin);
-            }
+            self.origins.entry(name.clone()).or_insert(origin);
+            names.push(name);
         }
         if names.is_empty() {
             return self.marker("[no stack]");

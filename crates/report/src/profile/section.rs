@@ -1,7 +1,7 @@
 //! The sections below the answer. Each function returns lines, or none if there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
-use faultless_trace::findings::{Beyond, Findings, LockWaits, Table};
+use faultless_trace::findings::{Beyond, Findings, LockWaits, Next, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, SiteRow, Sites};
 use faultless_trace::stat::Interval;
@@ -9,25 +9,36 @@ use faultless_trace::stat::Interval;
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::stat::{headed, kernel_lines, verdict_lines};
-use crate::table::{Align, clip, columns, hang, wrap};
-use crate::text::plain;
+use crate::table::{Align, Names, columns, hang, shorten, wrap};
+use crate::text::{command, plain};
+use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW};
+
+/// A longer command is `CMD` in a next step.
+const COMMAND: usize = 40;
 
 /// The rows of a grouping. Rows that may be nothing share one line.
-pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width: usize) -> Vec<String> {
+pub(super) fn table(
+    findings: &Findings,
+    table: &Table,
+    names: Names,
+    palette: Palette,
+    width: usize,
+) -> Vec<String> {
     let sites = &table.sites;
     if sites.rows.is_empty() && sites.all.records == 0 {
         return Vec::new();
     }
-    let (all, all_ns) = (sites.all.faults.value, sites.all.time_ns.value.max(f64::MIN_POSITIVE));
-    let is_nothing = |row: &&SiteRow| is_negligible(&row.faults, all, row.time_ns.value / all_ns);
-    let (nothing, shown): (Vec<&SiteRow>, Vec<&SiteRow>) = sites.rows.iter().partition(is_nothing);
+    let (nothing, shown) = negligible(sites);
     let cells = cells(table, &shown);
-    let mut align = vec![Align::Right; cells[0].len()];
-    if let Some(last) = align.last_mut() {
-        *last = Align::Left;
-    }
-    let mut lines: Vec<String> =
-        columns(3, &align, &cells).into_iter().map(|line| clip(&line, width)).collect();
+    // The figures are laid out first: a name takes what they leave, and no figure is ever cut.
+    let figures: Vec<Vec<String>> = cells.iter().map(|line| line[..line.len() - 1].to_vec()).collect();
+    let figures = columns(3, &vec![Align::Right; figures[0].len()], &figures);
+    let begin = figures.iter().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
+    let line = |(figures, cells): (String, &Vec<String>)| {
+        let name = cells.last().map_or(String::new(), |name| names.fit_parts(name, begin));
+        format!("{figures:<begin$}{name}")
+    };
+    let mut lines: Vec<String> = figures.into_iter().zip(&cells).map(line).collect();
     lines[0] = palette.faint(&lines[0]);
     if let Some(first) = lines.get_mut(1).filter(|_| sites.by == Group::Site) {
         *first = palette.bad(first);
@@ -35,24 +46,31 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
     if shown.is_empty() {
         lines.clear();
     }
-    if !nothing.is_empty() {
-        lines.extend(
-            hang("   and ", 7, &rest(sites, &nothing), width).into_iter().map(|line| palette.faint(&line)),
-        );
-    }
-    if table.left_out > 0 {
-        lines.push(
-            palette.faint(&format!("   and {} more: --top N shows more of them", Count(table.left_out))),
-        );
-    }
-    if sites.rows.is_empty() && table.left_out == 0 {
-        lines = vec!["   no row holds what --filter asks for".to_owned()];
+    for line in rests(table, &nothing) {
+        lines.extend(hang("   and ", 7, &line, width).into_iter().map(|line| palette.faint(&line)));
     }
     headed(&title(sites.by, findings), palette, lines)
 }
 
+/// The rows that may be nothing or are small, and the others. Where small rows together are not small, they
+/// are shown.
+pub(super) fn negligible(sites: &Sites) -> (Vec<&SiteRow>, Vec<&SiteRow>) {
+    let of = sites.shown.as_ref().unwrap_or(&sites.all);
+    let (all, all_ns) = (of.faults.value, of.time_ns.value.max(f64::MIN_POSITIVE));
+    let is_small =
+        |row: &SiteRow| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
+    let small: Vec<&SiteRow> = sites.rows.iter().filter(|row| is_small(row)).collect();
+    let sum = |of: fn(&SiteRow) -> f64| small.iter().map(|row| of(row)).sum::<f64>();
+    let together = (sum(|row| row.time_ns.value) / all_ns).max(sum(|row| row.faults.value) / all.max(1.0));
+    let hides = together < NEGLIGIBLE_BELOW;
+    let is_nothing = |row: &&SiteRow| {
+        is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row)
+    };
+    sites.rows.iter().partition(is_nothing)
+}
+
 /// The head, and a line for each row.
-fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
+pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
     let sites = &table.sites;
     let timed = sites.all.time_ns.value > 0.0;
     let refault = sites.rows.iter().any(|row| row.refault.is_some());
@@ -119,19 +137,44 @@ fn share_of(row: &SiteRow, all: &SiteRow, timed: bool) -> String {
     Figure::share(part).to_string()
 }
 
-/// `3 sites, about 480 us and 12 faults together`.
-fn rest(sites: &Sites, rows: &[&SiteRow]) -> String {
-    let sum = |of: fn(&SiteRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
+/// What is said of rows that are not shown: those that may be nothing or are small, and those below the
+/// top. One line if all of them are small.
+pub(super) fn rests(table: &Table, nothing: &[&SiteRow]) -> Vec<String> {
+    let sites = &table.sites;
+    let of = sites.shown.as_ref().map_or(1.0, |shown| shown.share);
+    let small = ROW_SHARE * of.max(f64::MIN_POSITIVE);
+    let sum = |of: fn(&SiteRow) -> f64| nothing.iter().map(|row| of(row)).sum::<f64>();
     let (ns, faults) = (sum(|row| row.time_ns.value), sum(|row| row.faults.value));
+    let largest = nothing.iter().map(|row| row.share).fold(0.0, f64::max);
+    let (rows, left) = (nothing.len() as u64, table.left);
+    const MORE: &str = "--top N shows more of them";
+    if table.left_out > 0 && largest.max(left.largest) < small {
+        let all = said(sites, rows + table.left_out, ns + left.time_ns, faults + left.faults, true);
+        return vec![format!("{all}; {MORE}")];
+    }
+    let mut lines = Vec::new();
+    if rows > 0 {
+        lines.push(said(sites, rows, ns, faults, largest < small));
+    }
+    if table.left_out > 0 {
+        let left = said(sites, table.left_out, left.time_ns, left.faults, left.largest < small);
+        lines.push(format!("{left}; {MORE}"));
+    }
+    lines
+}
+
+/// `112 sites below 1 %, about 480 us and 1 200 faults together`.
+fn said(sites: &Sites, rows: u64, ns: f64, faults: f64, are_small: bool) -> String {
+    let below = if are_small { format!(" below {:.0} %", 100.0 * ROW_SHARE) } else { String::new() };
     let time = if ns > 0.0 { format!("{} and ", Nanos(ns)) } else { String::new() };
     let faults = format!("{} {}", count(faults), if faults.round() == 1.0 { "fault" } else { "faults" });
-    match rows.len() {
-        1 => format!("1 {}, about {time}{faults}", noun(sites.by)),
-        rows => format!("{rows} {}, about {time}{faults} together", plural(noun(sites.by))),
+    match rows {
+        1 => format!("1 {}{below}, about {time}{faults}", noun(sites.by)),
+        rows => format!("{} {}{below}, about {time}{faults} together", Count(rows), plural(noun(sites.by))),
     }
 }
 
-fn title(by: Group, findings: &Findings) -> String {
+pub(super) fn title(by: Group, findings: &Findings) -> String {
     match by {
         Group::Site => "By who touched".to_owned(),
         Group::Function => "By function that touched".to_owned(),
@@ -205,49 +248,79 @@ fn bytes(value: f64) -> String {
     Bytes((value / unit).round() as u64 * unit as u64).to_string()
 }
 
-/// What to do about the largest sites. Sites with the same reason to do nothing share a line.
+/// What to do about the largest sites; what has no cure is said once.
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
     for remedy in &findings.remedies {
-        match remedy.cure {
-            None if told.contains(&remedy.why.as_str()) => {}
-            None => {
-                told.push(&remedy.why);
-                let like = |other: &&Remedy| other.cure.is_none() && other.why == remedy.why;
-                let sites: Vec<String> =
-                    findings.remedies.iter().filter(like).map(|other| site(other, width)).collect();
-                let why = hang("   ", 5, &format!("{}: nothing; {}", sites.join(", "), remedy.why), width);
-                lines.extend(why.into_iter().map(|line| palette.faint(&line)));
-            }
-            Some(cure) => {
-                let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
-                let head = hang(&format!("   {}: ", site(remedy, width)), 5, &head, width);
-                lines.extend(head.into_iter().map(|line| palette.good(&line)));
-                lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
-                lines.extend(wrap("     -> ", &remedy.how, width));
-            }
-        }
+        let Some(cure) = remedy.cure else { continue };
+        let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
+        let head = hang(&format!("   {}: ", site(remedy, width)), 5, &head, width);
+        lines.extend(head.into_iter().map(|line| palette.good(&line)));
+        lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
+        lines.extend(wrap("     -> ", &remedy.how, width));
+    }
+    let uncured: Vec<&Remedy> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
+    lines.extend(no_cure(&uncured, width).into_iter().map(|line| palette.faint(&line)));
+    if let Some(next) = findings.next {
+        lines.extend(wrap("   Next: ", &step(next, findings), width));
     }
     headed("What to do", palette, lines)
 }
 
+/// `No cure known for these 3 sites: fill (fill.c:12), read, parse: no pattern with a cure.`
+pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
+    let sites = |why: &str| {
+        let sites: Vec<String> =
+            uncured.iter().filter(|remedy| remedy.why == why).map(|remedy| site(remedy, width)).collect();
+        sites.join(", ")
+    };
+    let head = match uncured.len() {
+        0 => return Vec::new(),
+        1 => "No cure known for".to_owned(),
+        n => format!("No cure known for these {n} sites:"),
+    };
+    let (mut told, mut parts): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
+    for remedy in uncured {
+        if !told.contains(&remedy.why.as_str()) {
+            told.push(&remedy.why);
+            parts.push(format!("{}: {}", sites(&remedy.why), plain(&remedy.why)));
+        }
+    }
+    hang("   ", 5, &format!("{head} {}.", parts.join("; ")), width)
+}
+
+/// The next step, as a command.
+pub(super) fn step(next: Next, findings: &Findings) -> String {
+    let words = if findings.command.is_empty() { "CMD".to_owned() } else { command(&findings.command) };
+    let words = if words.chars().count() > COMMAND { "CMD".to_owned() } else { words };
+    match next {
+        Next::Advise => {
+            format!("faultless advise -- {words} measures the cures that need no change of the program")
+        }
+        Next::RecordAlloc => format!(
+            "faultless record --alloc -- {words} tells which blocks they touch; faultless advise -- {words} \
+             measures the cures that need no change of the program"
+        ),
+        Next::Tree => "faultless report --tree shows who calls them".to_owned(),
+    }
+}
+
 /// A site by its name and source line.
-fn site(remedy: &Remedy, width: usize) -> String {
-    let site = clip(&plain(&remedy.site), width / 2);
+pub(super) fn site(remedy: &Remedy, width: usize) -> String {
+    let site = shorten(&plain(&remedy.site), width / 2);
     match &remedy.place {
         Some(place) => format!("{site} ({})", plain(tail(place))),
         None => site,
     }
 }
 
-fn saves(remedy: &Remedy) -> String {
+pub(super) fn saves(remedy: &Remedy) -> String {
     let (time, faults) = (&remedy.time_ns, &remedy.faults);
     let faults = format!("{} faults", Figure::count_range(*faults));
     if time.high > 0.0 { format!("{}, {faults}", Figure::nanos_range(*time)) } else { faults }
 }
 
-fn cure_name(cure: Cure) -> &'static str {
+pub(super) fn cure_name(cure: Cure) -> &'static str {
     match cure {
         Cure::WriteFirst => "write before read",
         Cure::MadvFree => "MADV_FREE",

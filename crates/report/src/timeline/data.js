@@ -105,6 +105,7 @@ const readRun = async index => {
   const bytes = await inflate(unbase64(document.getElementById('bytes-' + index).textContent));
   run.classes = run.classes.map(([kind, stack, owner, mapping, inFlight, weight, cost, kernel, major]) =>
     ({ kind, stack, owner, mapping: run.mappings[mapping] ?? '', inFlight, weight, cost, kernel, major }));
+  run.manages = new Set(run.manages);
   run.sampled = run.classes.some(one => one.inFlight === 0);
   const reader = new Reader(bytes);
   run.lanes = run.lanes.map(lane => readLane(lane, reader, run));

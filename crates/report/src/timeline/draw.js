@@ -35,7 +35,7 @@ const readColours = printing => {
   const paper = printing ? 'l' : 's';
   colours = { states: [], ink: printing ? '#1f2328' : get('--ink'), faint: printing ? '#59636e' : get('--faint'), rule: printing ? '#d8dee4' : get('--rule'), ground: printing ? '#fff' : get('--card') };
   for (let state = 0; state < STATES; state++) colours.states.push(get(`--${paper}${state}`));
-  for (const name of ['lock', 'match', 'estimate', 'loss', 'curve', 'select']) colours[name] = get('--' + name);
+  for (const name of ['lock', 'manage', 'match', 'estimate', 'loss', 'curve', 'select']) colours[name] = get('--' + name);
 };
 
 // A canvas of this size in CSS pixels, cleared, and its context.
@@ -176,7 +176,12 @@ const drawUnder = (context, lane, view, width) => {
   const first = lastUpTo(lane.cpuAt, view.from) + 1, last = lastUpTo(lane.cpuAt, view.to);
   context.fillStyle = colours.faint;
   if (last - first > width / 4) return;
-  for (let i = first; i <= last; i++) context.fillRect(toX(view, width, lane.cpuAt[i]) - 0.75, BAR + 4, 1.5, 1.5);
+  for (let i = first; i <= last; i++) {
+    // Giving memory back is drawn as high as the line, so that it shows among the dots.
+    const manages = lane.run.manages.has(lane.cpuStack[i]);
+    context.fillStyle = manages ? colours.manage : colours.faint;
+    context.fillRect(toX(view, width, lane.cpuAt[i]) - 0.75, manages ? BAR + 1 : BAR + 4, 1.5, manages ? 5 : 1.5);
+  }
 };
 
 const drawMatches = (context, lane, view, width, matches) => {

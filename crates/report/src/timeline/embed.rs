@@ -14,7 +14,7 @@ use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use faultless_trace::timeline::{Class, Lane, State};
+use faultless_trace::timeline::{Class, Lane, State, managing};
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
@@ -104,6 +104,12 @@ fn about(shown: &Shown<'_>) -> Value {
             u8::from(class.major),
         ])
     };
+    let manages: Vec<usize> = managing(shown.stacks)
+        .iter()
+        .enumerate()
+        .filter(|(_, is_one)| **is_one)
+        .map(|(stack, _)| stack)
+        .collect();
     let levels: Vec<[u64; 3]> =
         timeline.levels.iter().map(|level| [since(level.time_ns), level.faults, level.anon_bytes]).collect();
     let losses: Vec<[u64; 3]> =
@@ -125,6 +131,7 @@ fn about(shown: &Shown<'_>) -> Value {
         "losses": losses,
         "levels": levels,
         "stacks": stacks,
+        "manages": manages,
         "labels": texts.table,
     })
 }

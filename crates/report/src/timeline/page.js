@@ -16,7 +16,7 @@ const addRow = (parent, name, label, draw, lane) => {
 };
 
 const laneLabel = lane => {
-  const faults = lane.time, share = percentText(faults, lane.end - lane.begin);
+  const life = lane.end - lane.begin, faults = Math.min(lane.time, life), share = percentText(faults, life);
   return { share, label: [element('span', { class: 'name', title: threadText(lane) }, lane.name, element('small', {}, ' ' + lane.tid)), element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)] };
 };
 

@@ -117,7 +117,7 @@ fn picture_of_owners_below_touchers() {
         .iter_mut()
         .filter(|fault| fault.stack != Some(2))
         .for_each(|fault| fault.block = Some(0));
-    let settings = Settings { measure: Measure::Bytes, stack: Stack::Both, user_only: false };
+    let settings = Settings { measure: Measure::Bytes, stack: Stack::Both, ..Settings::default() };
     insta::assert_snapshot!("flame_both.svg", without_script(&flame::svg(&run, settings).unwrap()));
 }
 

@@ -1,12 +1,18 @@
 //! Fixed recordings -> the text and JSON of `report`.
 
-use faultless_report::profile::{explain, json, text};
+use faultless_report::profile::{Layout, explain, json, text};
+use faultless_trace::filter::Filter;
 use faultless_trace::findings::{Findings, Sort, Wanted};
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::Group;
+use faultless_trace::tree::Shape;
 
 use super::recorded::mixed;
 use super::spread::assert_narrow;
+
+const NARROW: Layout = Layout { colour: false, width: Some(20), whole: false, only_tables: true };
+
+const SCREEN: Layout = Layout { colour: false, width: Some(100), whole: false, only_tables: false };
 
 fn wanted() -> Wanted {
     Wanted { top: 10, ..Wanted::default() }
@@ -27,39 +33,39 @@ fn assert_fits(text: &str, width: usize) {
 
 #[test]
 fn text_of_every_fault_with_blocks() {
-    let text = text(&Findings::new(&mixed(true), &wanted()), false, None);
+    let text = text(&Findings::new(&mixed(true), &wanted()).unwrap(), SCREEN);
     assert_fits(&text, 100);
     insta::assert_snapshot!("report_every_fault", text);
 }
 
 #[test]
 fn text_of_samples_and_bursts() {
-    let text = text(&Findings::new(&mixed(false), &wanted()), false, None);
+    let text = text(&Findings::new(&mixed(false), &wanted()).unwrap(), SCREEN);
     assert_fits(&text, 100);
     insta::assert_snapshot!("report_sampled", text);
 }
 
 #[test]
 fn explanation_of_samples_and_bursts() {
-    let findings = Findings::new(&mixed(false), &wanted());
-    let explained = explain(&findings, false, None);
+    let findings = Findings::new(&mixed(false), &wanted()).unwrap();
+    let explained = explain(&findings, SCREEN);
     assert_fits(&explained, 100);
     insta::assert_snapshot!("report_sampled_explained", explained);
-    assert!(text(&findings, false, None).trim_end().ends_with("--explain says what is missing and why"));
+    assert!(text(&findings, SCREEN).trim_end().ends_with("--explain says what is missing and why"));
 }
 
 #[test]
 fn rows_that_may_be_nothing_are_one_line() {
-    let mut findings = Findings::new(&mixed(true), &wanted());
+    let mut findings = Findings::new(&mixed(true), &wanted()).unwrap();
     for row in &mut findings.tables[0].sites.rows {
         row.faults.low = 0.0;
     }
-    let dear = text(&findings, false, None);
+    let dear = text(&findings, Layout::default());
     assert!(dear.contains("worker_start  src"), "12 % of the time: {dear}");
     for row in &mut findings.tables[0].sites.rows {
         row.time_ns = row.time_ns.times(1e-3);
     }
-    let text = text(&findings, false, None);
+    let text = text(&findings, Layout::default());
     let all = "and 2 sites, about 2.82 us and 2 400 faults together";
     assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
 }
@@ -68,43 +74,98 @@ fn rows_that_may_be_nothing_are_one_line() {
 fn a_recording_that_was_cut_is_not_one_without_faults() {
     let mut cut = mixed(false);
     cut.footer = None;
-    let findings = Findings::new(&cut, &wanted());
+    let findings = Findings::new(&cut, &wanted()).unwrap();
     assert_eq!(findings.no_cure, None, "no curve is known");
-    let text = text(&Findings::new(&Recording::default(), &wanted()), false, None);
+    let text = text(&Findings::new(&Recording::default(), &wanted()).unwrap(), Layout::default());
     assert!(text.contains("has no end: it was cut"), "{text}");
 }
 
 #[test]
 fn text_of_one_table_sorted_filtered_and_cut() {
-    let wanted =
-        Wanted { by: Some(Group::Stack), sort: Sort::Faults, top: 1, filter: Some("_table".to_owned()) };
-    let narrow = text(&Findings::new(&mixed(true), &wanted), false, Some(20));
+    let wanted = Wanted {
+        by: Some(Group::Stack),
+        sort: Sort::Faults,
+        top: 1,
+        filter: Filter { sites: vec!["_table".to_owned()], ..Filter::default() },
+        tree: None,
+    };
+    let narrow = text(&Findings::new(&mixed(true), &wanted).unwrap(), NARROW);
     assert_fits(&narrow, 72);
     assert!(narrow.contains("By stack") && !narrow.contains("By kind"), "{narrow}");
     assert!(narrow.contains("fill_table <") && !narrow.contains("decode_chunk <"), "{narrow}");
-    let none = Wanted { filter: Some("no such text".to_owned()), ..wanted };
-    assert!(text(&Findings::new(&mixed(true), &none), false, None).contains("no row holds"));
-    let top_none = Wanted { top: 0, filter: None, ..none };
-    let text = text(&Findings::new(&mixed(true), &top_none), false, None);
-    assert!(!text.contains("no row holds") && text.contains("more: --top N"), "{text}");
+    let none = Filter { sites: vec!["no such text".to_owned()], ..Filter::default() };
+    let reason = Findings::new(&mixed(true), &Wanted { filter: none, ..wanted.clone() }).unwrap_err();
+    assert!(
+        reason.contains("site no such text; the recording has") && reason.contains("fill_table"),
+        "{reason}"
+    );
+    let top_none = Wanted { top: 0, filter: Filter::default(), ..wanted };
+    let text = text(&Findings::new(&mixed(true), &top_none).unwrap(), Layout::default());
+    assert!(text.contains("--top N shows more of them"), "{text}");
+}
+
+#[test]
+fn a_filtered_view_states_its_part_of_the_run() {
+    let filter = Filter { sites: vec!["fill_table".to_owned()], ..Filter::default() };
+    let findings = Findings::new(&mixed(true), &Wanted { filter, ..wanted() }).unwrap();
+    let text = text(&findings, Layout::default());
+    assert!(text.contains("Shown: site fill_table: ") && text.contains(" of "), "{text}");
+    let table = &findings.tables[0].sites;
+    assert_eq!(table.rows.len(), 1);
+    assert!(table.rows[0].share < 1.0 && table.shown.as_ref().unwrap().faults == table.rows[0].faults);
+}
+
+#[test]
+fn a_call_tree_shows_each_function_with_all_that_it_leads_to() {
+    for (shape, first) in
+        [(Shape::default(), "main"), (Shape { inverted: true, ..Shape::default() }, "decode")]
+    {
+        let findings = Findings::new(&mixed(true), &Wanted { tree: Some(shape), ..wanted() }).unwrap();
+        let tree = findings.tree.as_ref().unwrap();
+        let of =
+            |depth: u32| tree.iter().filter(|node| node.depth == depth).map(|node| node.faults).sum::<f64>();
+        assert!((of(0) - of(1)).abs() < 1e-6 * of(0), "{tree:?}");
+        let own: f64 = tree.iter().map(|node| node.own_faults).sum();
+        assert!((of(0) - own).abs() < 1e-6 * own, "what functions take themselves adds up to all");
+        let text = text(&findings, Layout { only_tables: true, ..Layout::default() });
+        assert!(text.contains("Call tree") && text.contains(first), "{text}");
+    }
+}
+
+#[test]
+fn a_narrow_reader_loses_no_column_and_a_pipe_no_name() {
+    let mut recording = mixed(true);
+    let long = format!("fill_table<{}>", "std::vector<int>, ".repeat(12));
+    for name in recording.stacks.frames.iter_mut().flat_map(|frame| &mut frame.names) {
+        if name.function == "fill_table" {
+            name.function.clone_from(&long);
+        }
+    }
+    let findings = Findings::new(&recording, &wanted()).unwrap();
+    let narrow = text(&findings, NARROW);
+    for head in ["time", "share", "faults", "memory", "site"] {
+        assert!(narrow.contains(head), "{head}: {narrow}");
+    }
+    assert!(narrow.contains("fill_table<..>"), "{narrow}");
+    assert!(text(&findings, Layout { whole: true, ..Layout::default() }).contains(&long));
 }
 
 #[test]
 fn json_of_one_table() {
     let wanted = Wanted { by: Some(Group::Alloc), top: 1, ..Wanted::default() };
-    insta::assert_snapshot!("report.json", json(&Findings::new(&mixed(true), &wanted)));
+    insta::assert_snapshot!("report.json", json(&Findings::new(&mixed(true), &wanted).unwrap()));
 }
 
 #[test]
 fn text_of_nothing_and_of_a_recording_without_an_end() {
-    let nothing = text(&Findings::new(&Recording::default(), &wanted()), false, None);
+    let nothing = text(&Findings::new(&Recording::default(), &wanted()).unwrap(), Layout::default());
     assert!(nothing.contains("no page faults"), "{nothing}");
     let mut cut = mixed(false);
     cut.footer = None;
     cut.missing.push("the end: the recorder was killed".to_owned());
     let observation = &mut cut.observation;
     (observation.usage, observation.counts, observation.exit) = Default::default();
-    let text = text(&Findings::new(&cut, &wanted()), false, None);
+    let text = text(&Findings::new(&cut, &wanted()).unwrap(), Layout::default());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
     assert!(text.contains("decode_chunk"), "{text}");
@@ -112,6 +173,9 @@ fn text_of_nothing_and_of_a_recording_without_an_end() {
 
 #[test]
 fn colour_changes_no_letter_of_a_report() {
-    let findings = Findings::new(&mixed(true), &wanted());
-    assert_eq!(crate::unstyled(&text(&findings, true, None)), text(&findings, false, None));
+    let findings = Findings::new(&mixed(true), &wanted()).unwrap();
+    assert_eq!(
+        crate::unstyled(&text(&findings, Layout { colour: true, ..Layout::default() })),
+        text(&findings, Layout::default())
+    );
 }

@@ -62,17 +62,18 @@ fn json_of_a_pipeline() {
 fn shares_of_the_threads_lives_add_up_to_all_of_them() {
     let recording = Pipeline { workers: 2, chunks: 40, pool: true, every_fault: false }.recording();
     let page = page(&[("a.trace", &recording)]);
-    let answer = &page[page.find("they lived: ").unwrap()..];
+    let answer = &page[page.find(" of life: ").unwrap()..];
     let answer = &answer[..answer.find("<span").unwrap()];
     let before = answer.split(" %").map(|text| text.rsplit([' ', '<']).next().unwrap_or_default());
     let shares: Vec<f64> = before.filter_map(|share| share.parse().ok()).collect();
-    assert!(shares.len() >= 3 && (97.0..103.0).contains(&shares.iter().sum()), "{shares:?}: {answer}");
+    // Each of at most six figures is rounded.
+    assert!(shares.len() >= 3 && (98.0..101.5).contains(&shares.iter().sum()), "{shares:?}: {answer}");
 }
 
 #[test]
 fn nothing_recorded_is_a_page_all_the_same() {
     let page = page(&[("a.trace", &Recording::default())]);
-    assert!(page.contains("Of 0 that they lived"));
+    assert!(page.contains("0 threads") && !page.contains(" of life: "));
 }
 
 /// Usual names of Chromium.

@@ -14,6 +14,9 @@ use faultless_trace::timeline::Timeline;
 
 use super::{recorded, scenario};
 
+const WIDE: report::Layout =
+    report::Layout { colour: false, width: Some(200), whole: false, only_tables: false };
+
 fn recordings() -> Vec<(&'static str, Recording)> {
     let of = |observation: faultless_trace::Observation| {
         let mut recording = Recording { observation, ..Recording::default() };
@@ -93,10 +96,10 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         assert!(answer_tells(&text, seconds), "{name}: {seconds:?}: {text}");
         let last = text.lines().find(|line| line.contains(" 100 % ") && line.contains(" all")).unwrap();
         assert!(last.contains(&faults), "{name}: {faults}: {last}");
-        let findings = Findings::new(&recording, &Wanted { top: 9, ..Wanted::default() });
-        let text = report::text(&findings, false, Some(200));
+        let findings = Findings::new(&recording, &Wanted { top: 9, ..Wanted::default() }).unwrap();
+        let text = report::text(&findings, WIDE);
         assert!(answer_tells(&text, seconds), "{name}: {seconds:?}: {text}");
-        let text = report::explain(&findings, false, Some(200));
+        let text = report::explain(&findings, WIDE);
         assert!(text.contains(&format!("{faults} faults")), "{name}: {text}");
         let timeline = Timeline::new(&recording, &run.profile);
         let page = plain(html(&[Shown { name, timeline: &timeline, stacks: &recording.stacks }]));

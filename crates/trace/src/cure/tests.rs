@@ -46,6 +46,7 @@ fn find(row: &SiteRow, all: &SiteRow, lives: Option<&BlockLives>, knee: Option<P
     let blocks = lives.is_some();
     let run_ns = (0, 1_000_000_000);
     remedy(&Pattern {
+        is_static: false,
         row,
         all,
         lives,
@@ -91,6 +92,7 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
     assert!(found.how.contains("record --alloc"), "{found:?}");
     let host = host();
     let pattern = Pattern {
+        is_static: false,
         row: &site,
         all: &site,
         lives: None,
@@ -175,6 +177,7 @@ fn keeping_saves_no_more_than_the_curve_says() {
     let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let (host, lives) = (host(), lives(16 * MIB));
     let pattern = |most_avoidable| Pattern {
+        is_static: false,
         row: &site,
         all: &site,
         lives: Some(&lives),

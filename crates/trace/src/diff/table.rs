@@ -101,7 +101,9 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
     let Recording { header, observation, .. } = &run.recording;
     let counts = &observation.counts;
     let user_only = settings.user_only || header.settings.user_only;
-    counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
+    run.profile.selected.is_none()
+        && counts.user_faults.is_some()
+        && (user_only || counts.all_faults.is_some())
 }
 
 /// Whether samples of a fixed period alias with a program that repeats itself.

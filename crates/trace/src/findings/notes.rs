@@ -3,7 +3,7 @@
 use super::Coverage;
 use crate::measurement::{Bytes, Count, Percent};
 use crate::profile::{Basis, Profile};
-use crate::recording::Recording;
+use crate::recording::{Frame, GENERATED, Module, Recording};
 use crate::sites::{NO_STACK, Sites};
 use crate::stat::Stat;
 use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
@@ -82,6 +82,7 @@ pub(super) fn notes(
             Percent(coverage.unnamed)
         ));
     }
+    notes.extend(unnamed_runtime(recording));
     match settings.alloc_from_bytes {
         Some(from) if from > 0 => {
             let below = format!("blocks below {} were not recorded with who allocated them", Bytes(from));
@@ -96,4 +97,41 @@ pub(super) fn notes(
     let told = |note: &&String| !elsewhere.iter().any(|begin| note.starts_with(begin));
     notes.extend(stat.notes.iter().filter(told).cloned());
     (notes, details)
+}
+
+/// What names the functions of an interpreter that ran without.
+fn unnamed_runtime(recording: &Recording) -> Option<String> {
+    let stacks = &recording.stacks;
+    let files: Vec<&str> = stacks.modules.iter().map(Module::short_name).collect();
+    let has = |begin: &str| files.iter().any(|file| file.starts_with(begin));
+    // Code that was generated at run time, and has a name all the same.
+    let is_generated =
+        |frame: &&Frame| stacks.module(frame).is_some_and(|module| module.short_name() == GENERATED);
+    let is_named = stacks.frames.iter().filter(is_generated).any(|frame| !frame.names.is_empty());
+    match files.iter().find_map(|file| python_version(file)) {
+        _ if is_named => None,
+        Some(minor) if minor < PYTHON_TRAMPOLINES => Some(format!(
+            "Python 3.{minor} does not tell its functions: sites are C functions; 3.{PYTHON_TRAMPOLINES} and later do"
+        )),
+        Some(_) => {
+            Some("the functions of Python were not recorded: leave out --no-python, -E and -I".to_owned())
+        }
+        None if has("node") => {
+            Some("the functions of Node have no names: record --jit gives them".to_owned())
+        }
+        None if has("libjvm.so") => {
+            Some("the functions of Java have no names: record --jit gives them".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// From this minor version on CPython 3 has perf trampolines.
+const PYTHON_TRAMPOLINES: u32 = 12;
+
+/// The minor version in `python3.11` or `libpython3.11.so.1.0`.
+fn python_version(file: &str) -> Option<u32> {
+    let rest = file.strip_prefix("libpython3.").or_else(|| file.strip_prefix("python3."))?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
 }

@@ -47,8 +47,8 @@ const LIBRARIES: [&str; 14] = [
     "_mm512_",
 ];
 /// Parts of the paths of their source files, as their releases and distributions have them.
-const SOURCES: [&str; 4] =
-    ["/library/core/src/", "/library/alloc/src/", "/library/std/src/", "/include/c++/"];
+const SOURCES: [&str; 5] =
+    ["/library/core/src/", "/library/alloc/src/", "/library/std/src/", "/rust/deps/", "/include/c++/"];
 /// Functions of the C library that touch or get memory for others, without leading underscores.
 const HELPERS: [&str; 27] = [
     "memset",
@@ -78,6 +78,36 @@ const HELPERS: [&str; 27] = [
     "mmap",
     "mremap",
     "sbrk",
+];
+/// Ends of the names of functions that wrap malloc, in lower case.
+const ALLOCATOR_ENDS: [&str; 7] =
+    ["malloc", "calloc", "realloc", "memalign", "strdup", "strndup", "reallocarray"];
+/// Other functions that get memory for their callers: of CPython, NumPy, gcc, glib, PostgreSQL, V8.
+const ALLOCATORS: [&str; 24] = [
+    "PyDataMem_UserNEW",
+    "PyDataMem_UserNEW_ZEROED",
+    "PyDataMem_NEW",
+    "npy_alloc_cache",
+    "npy_alloc_cache_zero",
+    "_npy_alloc_cache",
+    "allocate_from_new_pool",
+    "pymalloc_alloc",
+    "pymalloc_pool_extend",
+    "_PyObject_GC_New",
+    "new_arena",
+    "_PyMem_ArenaAlloc",
+    "_PyObject_ArenaMmap",
+    "ggc_internal_alloc",
+    "alloc_page",
+    "g_slice_alloc",
+    "g_slice_alloc0",
+    "x2realloc",
+    "x2nrealloc",
+    "xnmalloc",
+    "palloc",
+    "palloc0",
+    "AllocSetAlloc",
+    "MemoryContextAlloc",
 ];
 /// Prefixes and suffixes of such names.
 const BEFORE: [&str; 7] = ["libc_", "GI_", "mi_", "je_", "tc_", "faultless_", "dso_"];
@@ -109,12 +139,35 @@ impl Touching {
 }
 
 fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
+    if let Some(function) = python(stacks, stack) {
+        return Some(function);
+    }
     let in_kernel =
         |frame: &Frame| stacks.module(frame).is_some_and(|module| module.short_name() == "[kernel]");
     let leaf = || known(stacks, stack).find(|(_, frame)| !in_kernel(frame));
     own(stacks, stack)
         .next()
         .or_else(|| leaf().or_else(|| known(stacks, stack).next()).map(|(number, _)| (number, 0)))
+}
+
+/// The innermost function of Python, if the interpreter named its functions: what it calls in C touches for
+/// it. How Python imports modules is no function of the program.
+fn python(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
+    let named = |(number, frame): (u32, &Frame)| {
+        let name = frame.names.iter().position(|name| is_python(name) && !is_import(name))?;
+        Some((number, name as u32))
+    };
+    known(stacks, stack).find_map(named)
+}
+
+/// A function that a trampoline of CPython names.
+pub(crate) fn is_python(name: &Name) -> bool {
+    name.function.starts_with("py::")
+}
+
+/// The frozen modules with which Python imports others.
+pub(crate) fn is_import(name: &Name) -> bool {
+    is_python(name) && name.file.as_deref().is_some_and(|file| file.starts_with("<frozen importlib"))
 }
 
 /// The program's own functions on a stack, leaf first: frame and index of the inlined function. An unnamed
@@ -143,10 +196,27 @@ pub fn is_runtime(file_name: &str) -> bool {
 }
 
 fn is_helper(name: &Name) -> bool {
+    is_of_library(name) || memory_function(&name.function).is_some() || is_allocator(&name.function)
+}
+
+/// Whether a function is of the standard library of C++ or Rust: its name or its source file tells.
+pub(crate) fn is_of_library(name: &Name) -> bool {
     let file = name.file.as_deref().unwrap_or_default();
-    is_library(&name.function)
-        || memory_function(&name.function).is_some()
-        || SOURCES.iter().any(|part| file.contains(part))
+    is_library(&name.function) || SOURCES.iter().any(|part| file.contains(part))
+}
+
+/// Whether a function gets memory for whoever calls it: `xmalloc`, `g_malloc0_n`, `_PyObject_Malloc`,
+/// `operator new`. C names only: a method called `Pool::malloc` is a design of the program.
+pub(crate) fn is_allocator(function: &str) -> bool {
+    let bare = function.split(['@', '.']).next().unwrap_or(function);
+    if ALLOCATORS.contains(&bare) || bare.starts_with("operator new") {
+        return true;
+    }
+    let lower = bare.to_ascii_lowercase();
+    let stem = lower.strip_suffix("_n").unwrap_or(&lower);
+    let stem = stem.strip_suffix("_aligned").unwrap_or(stem).trim_end_matches('0');
+    let is_c = bare.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_c && ALLOCATOR_ENDS.iter().any(|end| stem.ends_with(end))
 }
 
 /// `<u8 as alloc::vec::SpecFromElem>::from_elem` is the library's, `<mine::Page as core::ops::Drop>::drop` is not.
@@ -227,10 +297,45 @@ mod tests {
     fn functions_that_are_only_named_alike_are_the_programs_own() {
         for name in ["memset_pages", "malloc_buffers", "my_memcpy", "free_list_push"] {
             assert!(memory_function(name).is_none(), "{name}");
+            assert!(!is_allocator(name), "{name}");
         }
+        assert!(!is_allocator("Pool::malloc") && !is_allocator("main"));
         for name in ["__libc_calloc", "_int_malloc", "malloc@plt", "__memcpy_chk", "mi_malloc"] {
             assert!(memory_function(name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn who_called_a_wrapper_of_malloc_is_named() {
+        for wrapper in [
+            "xmalloc",
+            "do_xmalloc",
+            "g_malloc0_n",
+            "_PyObject_Malloc",
+            "default_malloc",
+            "zmalloc",
+            "operator new(unsigned long)",
+            "xstrdup",
+            "_PyMem_RawMalloc.part.0",
+        ] {
+            assert_eq!(named(vec![frame(0, &[wrapper]), frame(0, &["parse"])]), Some((1, 0)), "{wrapper}");
+        }
+    }
+
+    #[test]
+    fn a_function_of_python_is_named_for_what_it_calls() {
+        let python = |function: &str, file: &str| Frame {
+            names: vec![Name { function: function.into(), file: Some(file.into()), line: None }],
+            ..frame(0, &[])
+        };
+        let compute = python("py::compute", "/srv/a.py");
+        let import = python("py::_call_with_frames_removed", "<frozen importlib._bootstrap>");
+        assert_eq!(
+            named(vec![frame(0, &["DOUBLE_add"]), compute.clone(), frame(0, &["main"])]),
+            Some((1, 0))
+        );
+        assert_eq!(named(vec![frame(0, &["mmap_read"]), import.clone(), compute]), Some((2, 0)));
+        assert_eq!(named(vec![frame(0, &["mmap_read"]), import, frame(0, &["main"])]), Some((0, 0)));
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn what_was_lost_is_made_up_for_by_the_exact_count() {
             "{name}: {row:?} {truth:?}"
         );
     }
-    let notes = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).notes.join("\n");
+    let notes = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap().notes.join("\n");
     assert!(notes.contains("records were lost"), "{notes}");
 }
 
@@ -191,7 +191,7 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
     let row = find(&sites, "often");
     assert!(row.faults.low <= often.faults && often.faults <= row.faults.high, "{row:?} {often:?}");
     assert_eq!(sites.all.time_ns.value, 0.0);
-    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() });
+    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap();
     assert!(findings.time_ns.is_none() && findings.exit.is_none());
     let notes = findings.notes.join("\n");
     assert!(notes.contains("no fault was timed") && notes.contains("did not finish"), "{notes}");
@@ -200,7 +200,7 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
 #[test]
 fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
     let mut recording = mixed(true);
-    assert_eq!(Findings::new(&recording, &Wanted::default()).disk_ns, 0.0);
+    assert_eq!(Findings::new(&recording, &Wanted::default()).unwrap().disk_ns, 0.0);
     let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
         What::End { major, .. } => Some(major),
         _ => None,
@@ -209,7 +209,7 @@ fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
     let (usage, counts) = (&mut recording.observation.usage, &mut recording.observation.counts);
     (usage.major_faults, counts.major_faults) = (100, Some(100));
     usage.minor_faults -= 100;
-    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() });
+    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap();
     let all_ns = findings.tables[0].sites.all.time_ns.value;
     let cpu_ns = findings.time_ns.unwrap().value;
     assert!(findings.disk_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.disk_ns, "{cpu_ns} of {all_ns}");
@@ -243,7 +243,7 @@ fn without_stacks_there_is_one_row_and_a_note() {
     }
     let sites = rows(&recording, Group::Site);
     assert_eq!(sites.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), [NO_STACK]);
-    let notes = Findings::new(&recording, &Wanted::default()).notes.join("\n");
+    let notes = Findings::new(&recording, &Wanted::default()).unwrap().notes.join("\n");
     assert!(notes.contains("no stacks"), "{notes}");
 }
 
@@ -263,7 +263,7 @@ fn a_sampled_fault_has_the_kind_that_its_site_has() {
 
 #[test]
 fn nothing_recorded_is_an_empty_answer() {
-    let findings = Findings::new(&Recording::default(), &Wanted::default());
+    let findings = Findings::new(&Recording::default(), &Wanted::default()).unwrap();
     assert_eq!((findings.faults, findings.time_ns, findings.most), (0, None, None));
     assert!(findings.remedies.is_empty() && findings.tables.iter().all(|t| t.sites.rows.is_empty()));
 }

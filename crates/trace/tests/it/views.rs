@@ -82,7 +82,7 @@ fn all_views_of_a_recording_have_the_same_totals() {
         let shown = stat.time.as_ref().map_or(0.0, |time| time.seconds.value);
         assert!((rows - shown).abs() <= 0.001 * shown, "{name}: rows of stat: {rows} is not {shown}");
 
-        let findings = Findings::new(&recording, &Wanted { top: usize::MAX, ..Wanted::default() });
+        let findings = Findings::new(&recording, &Wanted { top: usize::MAX, ..Wanted::default() }).unwrap();
         near(name, "faults of the report", findings.faults as f64, faults);
         near(name, "time of the report", findings.time_ns.map_or(0.0, |time| time.value), time_ns);
         assert_eq!(findings.cpu_ns, profile.totals.cpu_ns, "{name}");

@@ -265,7 +265,10 @@ impl TimedProgram {
         self.ended_well(status(recorded.exit))?;
         let recording = faultless_trace::file::read(&whole(file)?)?;
         let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
-        Ok(Said::of_record(&Findings::new(&recording, &wanted), OwnTimes::of(&whole(told)?)?))
+        Ok(Said::of_record(
+            &Findings::new(&recording, &wanted).map_err(Failure)?,
+            OwnTimes::of(&whole(told)?)?,
+        ))
     }
 
     fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
