@@ -30,8 +30,8 @@ pub struct Reading {
     pub faults: u64,
     /// Largest resident set of a single process, bytes: exact.
     pub peak_rss_bytes: u64,
-    /// Memory given back and taken again, bytes: an estimate from readings over time. `None` if the run was too
-    /// short for it.
+    /// Memory given back and taken again, bytes: at least this much, by readings over time. `None` if the run was
+    /// too short for it.
     pub again_bytes: Option<u64>,
     /// Faults by kind. Exact in short programs, else estimates. Empty if no single fault was recorded.
     pub kinds: BTreeMap<Kind, u64>,
@@ -117,9 +117,11 @@ impl Reading {
     pub fn of(stat: &Stat) -> Self {
         let before = stat.rows.iter().find(|row| row.kind == Kind::BeforeExec).map_or(0, |row| row.faults);
         let faults = stat.faults().saturating_sub(before);
-        let again_bytes = stat.avoidable.as_ref().and_then(|curve| curve.points.last()).map(|all| {
-            (f64::midpoint(all.low, all.high) * stat.faults() as f64 * stat.host.page_bytes as f64) as u64
-        });
+        let again_bytes = stat
+            .avoidable
+            .as_ref()
+            .and_then(|curve| curve.points.last())
+            .map(|all| (all.low * stat.faults() as f64 * stat.host.page_bytes as f64) as u64);
         let is_recorded = recorded(&stat.sources) != Recorded::None;
         let rows = stat.rows.iter().filter(|row| is_recorded && row.kind != Kind::BeforeExec);
         let kinds = rows.map(|row| (row.kind, row.faults)).collect();

@@ -81,12 +81,23 @@ fn what_is_not_there_or_has_no_faults_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_whole_system_holds_this_process_and_the_machine_counts_at_least_as_much() {
+fn the_whole_system_holds_every_process_but_the_watching_one() {
     let mut live = Live::of_system();
     let mut ticks = Vec::new();
     faultless_os::touch::time_first_touches(500, &mut ticks).unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "echo; read end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let interval = live.poll(Threads::No);
-    let own = interval.processes.iter().find(|task| task.pid == std::process::id()).unwrap();
-    assert!(own.faults >= 500 && interval.faults >= own.faults, "{own:?}");
-    assert!(interval.price_ns > 0.0 && own.fault_ns > 0.0);
+    let found = |pid| interval.processes.iter().find(|task| task.pid == pid);
+    let other = found(child.id()).unwrap();
+    assert!(other.faults >= 50 && interval.faults >= other.faults, "{other:?}");
+    assert!(interval.price_ns > 0.0 && other.fault_ns > 0.0);
+    assert!(found(std::process::id()).is_none(), "watching takes faults that nobody asks for");
+    drop(child.stdin.take());
+    child.wait().unwrap();
 }

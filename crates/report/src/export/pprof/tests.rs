@@ -63,13 +63,11 @@ fn the_programs_own_file_comes_first_and_locations_point_to_their_files() {
     let command = recording.header.command[0].rsplit('/').next().unwrap();
     assert!(text(profile.mapping[0].filename).ends_with(command), "{}", text(profile.mapping[0].filename));
     assert!(profile.mapping.iter().enumerate().all(|(at, mapping)| mapping.id == at as u64 + 1));
-    let at = |address| {
-        let location = profile.location.iter().find(|location| location.address == address)?;
-        Some(text(profile.mapping[location.mapping_id as usize - 1].filename))
-    };
-    for frame in &recording.stacks.frames {
-        if let (Some(module), Some(file)) = (frame.module, at(frame.address)) {
-            assert_eq!(file, recording.stacks.modules[module as usize].path);
-        }
+    let stacks = &recording.stacks;
+    for location in profile.location.iter().filter(|location| location.mapping_id > 0) {
+        let file = text(profile.mapping[location.mapping_id as usize - 1].filename);
+        let mut there = stacks.frames.iter().filter(|frame| frame.address == location.address);
+        let is_file = |module: u32| stacks.modules[module as usize].path == file;
+        assert!(there.any(|frame| frame.module.is_some_and(is_file)), "{file} at {:#x}", location.address);
     }
 }
