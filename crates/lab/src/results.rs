@@ -11,7 +11,7 @@ use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 
 use crate::cell::{Cell, Refusal};
-use crate::record::{self, Note, Row};
+use crate::record::{self, Asked, Note, Row};
 use crate::sample::{FIRST_TOUCH, MACHINE};
 use crate::sample::{OWN_CPU, OWN_WALL};
 
@@ -50,6 +50,20 @@ impl Results {
         let mut rows = record::read_rows(folder)?;
         rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
         Ok(Self { notes, ..Self::of(rows)? })
+    }
+
+    /// What the record was made with. If it was stored without that, only the experiments of its samples are known.
+    ///
+    /// # Errors
+    /// It can't be read, or is not a record.
+    pub fn asked(&self, folder: &Path) -> Result<Asked, Refusal> {
+        if !record::lacks(folder).contains(&record::PLAN) {
+            return record::read_asked(folder);
+        }
+        let unknown = || "unknown".to_owned();
+        let experiments: BTreeSet<&str> = self.cells.keys().map(|cell| cell.experiment.as_str()).collect();
+        let experiments = experiments.into_iter().map(str::to_owned).collect();
+        Ok(Asked { schema: record::SCHEMA, version: unknown(), effort: unknown(), experiments, seed: 0 })
     }
 
     /// Results of rows.

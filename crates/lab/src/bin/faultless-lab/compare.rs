@@ -128,7 +128,7 @@ fn named(note: &Note) -> String {
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
     let of = |(folder, results): (&Path, &Results)| {
         let (samples, disturbed) = results.disturbed();
-        let asked = record::read_asked(folder).map_err(failure)?;
+        let asked = results.asked(folder).map_err(failure)?;
         let mut facts = vec![
             ("faultless".to_owned(), asked.version),
             ("effort".to_owned(), asked.effort),
