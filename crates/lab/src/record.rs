@@ -284,10 +284,11 @@ pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
 }
 
 pub(crate) const PLAN: &str = "plan.json";
-const NOTES: &str = "notes.csv";
+/// The table of notes.
+pub const NOTES: &str = "notes.csv";
 
 /// The files that a record was stored without, though it has samples.
-pub fn lacks(folder: &Path) -> Vec<&'static str> {
+pub(crate) fn lacks(folder: &Path) -> Vec<&'static str> {
     let has = |name: &str| folder.join(name).exists() || packed(&folder.join(name)).exists();
     [PLAN, NOTES].into_iter().filter(|name| !has(name) && has("samples.csv")).collect()
 }

@@ -146,7 +146,7 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
 
 /// Why a record is not whole, going by its files and by how the last run on it ended.
 pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
-    let lacks = record::lacks(folder);
+    let lacks = &results.lacks;
     if !lacks.is_empty() {
         return Ok(Some(format!(
             "It was stored without {}: what was asked for, which cells were refused, and which samples had wrong fault counts \
