@@ -7,8 +7,8 @@
 //! * the pages that were cleared before the first test of the boot;
 //! * the processors, the scrub orders, and the kernel's rule for the size of per-CPU lists.
 //!
-//! These inputs are ranges: free pages that are not cleared, the rest of partly used blocks, the length of the per-CPU
-//! lists, dirty pages in them at the start, and the scrubber's share of a processor. The scrubber's policy is SCHED_IDLE. So it gets next to nothing
+//! These inputs are ranges: free pages that are not cleared, the length of the per-CPU lists, dirty pages in them at
+//! the start, and the scrubber's share of a processor. The scrubber's policy is SCHED_IDLE. So it gets next to nothing
 //! beside a thread on the same processor, and all of an idle one. Beside threads on other virtual processors its speed
 //! is a range too ([`TURNS`]).
 
@@ -30,9 +30,6 @@ use crate::kernel::session::{CLEARED, HIT, MISS, PAGE_BYTES, PATH, SCRUBBED, SET
 const NOT_CLEARED: Range = Range::new(0.0, 0.05);
 /// The largest order of a block.
 const MOST_ORDER: u8 = 10;
-/// Types of blocks that the kernel keeps apart (`MIGRATE_PCPTYPES`): for page tables, for user pages, for caches. Of
-/// each type one block is partly used. Dirty pages that return to it unmark its zeroed rest, which may be any part of it.
-const BLOCK_TYPES: usize = 3;
 /// The kernel's divisor of a zone for the longest per-CPU lists.
 const LONGEST_LISTS: f64 = 8.0;
 /// A counted share may be outside the interval by this much. A page in a hundred has users that the model lacks,
@@ -144,7 +141,7 @@ impl Boot {
         wanted.extend(test.split_whitespace().filter_map(|word| word.split_once('=')));
         let Some(found) = record.find(&wanted) else { return Ok(Vec::new()) };
         let Some(load) = Load::of(found.cell, found.guest(PAGE_BYTES)) else { return Ok(Vec::new()) };
-        let draws = Draws::new(samples, 6 + BLOCK_TYPES, seed);
+        let draws = Draws::new(samples, 6, seed);
         let outcomes = parallel::map(samples, |index| self.model(&load, &draws, index).run())?;
         let [hit, miss, scrubbed] = [HIT, MISS, SCRUBBED].map(|quantity| found.guest(quantity));
         let row = |figure, counted: f64, others: f64, of: &dyn Fn(&Outcome) -> f64| {
@@ -182,8 +179,6 @@ impl Boot {
         let dirty = sample.take(Range::new(0.0, 1.0)) * high / load.threads.len() as f64;
         let dirty = if load.has_short_lists { 0 } else { dirty as u32 };
         let turns = sample.take(TURNS);
-        let unmarked: f64 = (0..BLOCK_TYPES).map(|_| sample.take(Range::new(0.0, 1.0))).sum();
-        let zeroed = (self.free_pages - unmarked * f64::from(block)).max(0.0);
         let turns = if self.processors > 1 { turns } else { 1.0 };
         Model {
             threads: load.threads.clone(),
@@ -205,7 +200,7 @@ impl Boot {
                 high: high as u32,
                 pages,
                 most_order: MOST_ORDER,
-                zeroed: zeroed / f64::from(pages),
+                zeroed: self.free_pages / f64::from(pages),
                 is_apart: true,
                 is_prefilled: false,
                 dirty,
