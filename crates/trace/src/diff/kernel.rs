@@ -88,7 +88,10 @@ impl KernelDiff {
     pub fn new(before: &[Run], after: &[Run], threshold: f64) -> Result<Self, Refusal> {
         comparable::check_sides(before, after)?;
         let sampled = |runs: &[Run], which| -> Result<Vec<Sampled>, Refusal> {
-            runs.iter().enumerate().map(|(at, run)| Sampled::of(run, &format!("{which} {}", at + 1))).collect()
+            runs.iter()
+                .enumerate()
+                .map(|(at, run)| Sampled::of(run, &format!("{which} {}", at + 1)))
+                .collect()
         };
         let sides = [sampled(before, "before")?, sampled(after, "after")?];
         let names: BTreeSet<&String> = sides.iter().flatten().flat_map(|run| run.functions.keys()).collect();
@@ -135,8 +138,11 @@ impl Sampled {
         let mut sampled = Self::default();
         let samples = kernel_samples(&run.recording);
         for (stack, count) in samples.iter().flat_map(|samples| &samples.stacks) {
-            let is_recorder = || stack.iter().any(|function| RECORDER.iter().any(|part| function.contains(part)));
-            let Some(leaf) = stack.first().filter(|_| is_in_fault_path(stack) && !is_recorder()) else { continue };
+            let is_recorder =
+                || stack.iter().any(|function| RECORDER.iter().any(|part| function.contains(part)));
+            let Some(leaf) = stack.first().filter(|_| is_in_fault_path(stack) && !is_recorder()) else {
+                continue;
+            };
             *sampled.functions.entry(bare(leaf).to_owned()).or_default() += count;
             sampled.total += count;
         }
@@ -149,7 +155,8 @@ impl Sampled {
     /// A function's share. Two more hits and two more misses give a share of 0 a width.
     fn share(&self, function: &str) -> (f64, f64) {
         const MORE: f64 = 4.0;
-        let (hits, total) = (self.functions.get(function).map_or(0.0, |hits| *hits as f64), self.total as f64);
+        let (hits, total) =
+            (self.functions.get(function).map_or(0.0, |hits| *hits as f64), self.total as f64);
         let wide = (hits + MORE / 2.0) / (total + MORE);
         (hits / total, wide * (1.0 - wide) / (total + MORE))
     }
@@ -187,11 +194,7 @@ impl Judge {
 
 fn side((run, sampled): (&Run, &Sampled)) -> KernelSide {
     let header = &run.recording.header;
-    KernelSide {
-        command: header.command.clone(),
-        kernel: header.host.kernel.clone(),
-        samples: sampled.total,
-    }
+    KernelSide { command: header.command.clone(), kernel: header.host.kernel.clone(), samples: sampled.total }
 }
 
 /// A function's name without the compiler's copies of it: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
@@ -231,14 +234,20 @@ mod tests {
         stacks.push((stack("perf_output_copy"), samples));
         stacks.push((vec!["zap_pte_range".to_owned(), "__x64_sys_munmap".to_owned()], samples));
         let mut recording = Recording::default();
-        recording.observation.kernel = Some(KernelSamples { period_ns: 1_000_000, total: 9 * samples, stacks });
+        recording.observation.kernel =
+            Some(KernelSamples { period_ns: 1_000_000, total: 9 * samples, stacks });
         Run { recording, ..Run::default() }
     }
 
     const OLD: Weights =
         [("clear_page_erms", 60), ("mt_find", 6), ("down_read.part.0", 8), ("mas_walk", 2), ("rmqueue", 24)];
-    const NEW: Weights =
-        [("clear_page_erms", 60), ("lock_vma_under_rcu", 6), ("mas_walk", 8), ("rmqueue", 24), ("down_read", 2)];
+    const NEW: Weights = [
+        ("clear_page_erms", 60),
+        ("lock_vma_under_rcu", 6),
+        ("mas_walk", 8),
+        ("rmqueue", 24),
+        ("down_read", 2),
+    ];
 
     fn named(diff: &KernelDiff) -> Vec<(&str, Class)> {
         let changed = diff.functions.iter().filter(|row| row.class != Class::Unchanged);

@@ -22,7 +22,8 @@ pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
 /// The same with kernel stacks: functions that a fault calls, each with a number of samples.
 pub(crate) fn trace_with_kernel(path: &Path, functions: &[(&str, u64)]) {
     let stack = |leaf: &str| [leaf, "handle_mm_fault", "exc_page_fault"].map(str::to_owned).to_vec();
-    let stacks: Vec<(Vec<String>, u64)> = functions.iter().map(|(leaf, count)| (stack(leaf), *count)).collect();
+    let stacks: Vec<(Vec<String>, u64)> =
+        functions.iter().map(|(leaf, count)| (stack(leaf), *count)).collect();
     let total = functions.iter().map(|function| function.1).sum();
     write(path, &OLD, false, Some(KernelSamples { period_ns: 1_000_000, total, stacks }));
 }

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use faultless_lab::Results;
 use faultless_lab::compare;
 use faultless_lab::record::{Note, VIOLATION};
-use faultless_lab::Results;
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
 use faultless_trace::change::{Change, Direction};

@@ -219,7 +219,12 @@ pub(crate) fn counts(results: &Results) -> String {
     let _ = match results.lacks.contains(&NOTES) {
         true => writeln!(text, "no {NOTES}: counts that can't be and refused cells are not known"),
         false => {
-            writeln!(text, "{} that can't be, {} refused", counted(lines.len(), "count"), counted(refused, "cell"))
+            writeln!(
+                text,
+                "{} that can't be, {} refused",
+                counted(lines.len(), "count"),
+                counted(refused, "cell")
+            )
         }
     };
     text + &lines.concat()

@@ -105,8 +105,9 @@ impl Source {
         eprintln!("faultless: fetching {wanted}");
         let mut apt = Command::new("apt-get");
         apt.current_dir(work).args(["download", &wanted]);
-        commands::run(&mut apt, &log)
-            .map_err(|failure| Failure(format!("{failure}; run apt-get update, or name a source with --source")))?;
+        commands::run(&mut apt, &log).map_err(|failure| {
+            Failure(format!("{failure}; run apt-get update, or name a source with --source"))
+        })?;
         let files = std::fs::read_dir(work).map_err(|error| unusable(work, &error))?;
         let is_package = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
