@@ -275,20 +275,30 @@ pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
     read_table(&folder.join("samples.csv"))
 }
 
-/// The notes of a record.
+/// The notes of a record; none if it has samples only.
 ///
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
-    read_table(&folder.join("notes.csv"))
+    if lacks(folder).contains(&NOTES) { Ok(Vec::new()) } else { read_table(&folder.join(NOTES)) }
+}
+
+pub(crate) const PLAN: &str = "plan.json";
+/// The table of notes.
+pub const NOTES: &str = "notes.csv";
+
+/// The files that a record was stored without, though it has samples.
+pub(crate) fn lacks(folder: &Path) -> Vec<&'static str> {
+    let has = |name: &str| folder.join(name).exists() || packed(&folder.join(name)).exists();
+    [PLAN, NOTES].into_iter().filter(|name| !has(name) && has("samples.csv")).collect()
 }
 
 /// What a record was made with.
 ///
 /// # Errors
 /// It can't be read, or is not a record.
-pub fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
-    let path = folder.join("plan.json");
+pub(crate) fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
+    let path = folder.join(PLAN);
     let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
     parse_asked(&path, &text)
 }
@@ -319,16 +329,19 @@ fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
 /// # Errors
 /// It can't be read.
 pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
-    let is_torn = |name: &str| {
+    let is_torn = |name: &'static str| {
         let path = folder.join(name);
         // A compressed table was whole when it was compressed.
         if !path.exists() && packed(&path).exists() {
             return Ok(false);
         }
+        if lacks(folder).contains(&name) {
+            return Ok(false);
+        }
         let last = last_byte(&path).map_err(|error| unreadable(&path, &error))?;
         Ok::<bool, Refusal>(last.is_some_and(|byte| byte != b'\n'))
     };
-    Ok(is_torn("samples.csv")? || is_torn("notes.csv")?)
+    Ok(is_torn("samples.csv")? || is_torn(NOTES)?)
 }
 
 fn last_byte(path: &Path) -> io::Result<Option<u8>> {

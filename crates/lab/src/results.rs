@@ -11,7 +11,7 @@ use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 
 use crate::cell::{Cell, Refusal};
-use crate::record::{self, Note, Row};
+use crate::record::{self, Asked, Note, Row};
 use crate::sample::{FIRST_TOUCH, MACHINE};
 use crate::sample::{OWN_CPU, OWN_WALL};
 
@@ -28,6 +28,8 @@ pub struct Results {
     phases: BTreeMap<String, Vec<String>>,
     /// The notes.
     pub notes: Vec<Note>,
+    /// The files that the record was stored without.
+    pub lacks: Vec<&'static str>,
 }
 
 /// Samples in the order of the rounds, by phase and quantity.
@@ -49,7 +51,21 @@ impl Results {
             .collect();
         let mut rows = record::read_rows(folder)?;
         rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
-        Ok(Self { notes, ..Self::of(rows)? })
+        Ok(Self { notes, lacks: record::lacks(folder), ..Self::of(rows)? })
+    }
+
+    /// What the record was made with. If it was stored without that, only the experiments of its samples are known.
+    ///
+    /// # Errors
+    /// It can't be read, or is not a record.
+    pub fn asked(&self, folder: &Path) -> Result<Asked, Refusal> {
+        if !self.lacks.contains(&record::PLAN) {
+            return record::read_asked(folder);
+        }
+        let unknown = || "unknown".to_owned();
+        let experiments: BTreeSet<&str> = self.cells.keys().map(|cell| cell.experiment.as_str()).collect();
+        let experiments = experiments.into_iter().map(str::to_owned).collect();
+        Ok(Asked { schema: record::SCHEMA, version: unknown(), effort: unknown(), experiments, seed: 0 })
     }
 
     /// Results of rows.
@@ -71,7 +87,7 @@ impl Results {
             cells.entry(cell).or_default().entry(name).or_default().push(row.value);
         }
         cells.values_mut().zip(rounds.values_mut()).for_each(|(cell, rounds)| complete(cell, rounds));
-        Ok(Self { cells, rounds, phases, notes: Vec::new() })
+        Ok(Self { cells, rounds, phases, notes: Vec::new(), lacks: Vec::new() })
     }
 
     /// Why cells were not measured, each once. A cell that was refused and measured later is not among them.

@@ -223,6 +223,23 @@ fn a_record_is_like_itself_and_changes_are_found() {
 }
 
 #[test]
+fn a_record_that_was_stored_without_notes_and_plan_is_reported_and_says_so() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (a, page) = (elsewhere.path().join("samples-only"), elsewhere.path().join("page.html"));
+    fs::create_dir(&a).unwrap();
+    for name in ["samples.csv", "host.txt"] {
+        fs::copy(folder().join(name), a.join(name)).unwrap();
+    }
+    let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("without plan.json and notes.csv"), "{errors}");
+    assert!(text.contains("refused cells are not known") && !text.contains("0 cells refused"), "{text}");
+    assert!(fs::read_to_string(page).unwrap().contains("without plan.json and notes.csv"));
+    let (code, _, errors) = said(&["report", path(&elsewhere.path().join("none"))]);
+    assert!(code == Some(2) && errors.contains("name the folder of a record"), "{errors}");
+}
+
+#[test]
 fn wrong_words_are_answered_with_the_remedy() {
     let empty = tempfile::tempdir().unwrap();
     let nothing = path(empty.path());

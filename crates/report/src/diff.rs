@@ -3,6 +3,7 @@
 //! In: a [`Diff`]. Out: text, JSON, or a page whose rows can be sorted, searched and filtered by class. It
 //! decides nothing: the [`Diff`] holds every figure.
 
+mod kernel;
 mod page;
 
 use faultless_trace::diff::{BeforeAfter, Cause, Class, Diff, DiffRow, Pair, Price, PriceSource};
@@ -14,6 +15,7 @@ use crate::selected;
 use crate::table::{self, Align, WIDTH, clip, wrap};
 use crate::text::{self, plain};
 
+pub use kernel::{kernel_json, kernel_text};
 pub use page::html;
 
 /// The answer, then the rows of the classes `only`, two lines each. At most 100 columns wide.

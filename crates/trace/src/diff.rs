@@ -17,6 +17,7 @@
 mod comparable;
 mod estimate;
 mod judge;
+mod kernel;
 mod name;
 mod price;
 mod spread;
@@ -35,6 +36,7 @@ use crate::recording::Recording;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
+pub use kernel::{KernelDiff, KernelRow, KernelSide};
 pub use price::{Price, PriceSource};
 
 use estimate::Estimate;

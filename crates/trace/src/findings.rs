@@ -9,6 +9,8 @@ mod notes;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use kernel::kernel_samples;
+
 use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;

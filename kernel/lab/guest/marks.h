@@ -14,6 +14,7 @@
 #define MARK_RESUME 4
 #define MARK_LAP 5    /* one fault, or one operation, ends here */
 #define MARK_END 6    /* the section ends */
+#define MARK_FLUSH 7  /* empty the simulated caches */
 
 #ifndef QEMU_PLUGIN_V1_H
 #define mark(which)                                                              \

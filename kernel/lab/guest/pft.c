@@ -2,15 +2,17 @@
 /*
  * The document's page-fault test: Gb, Rep, Threads, CLine.
  *
- *   mib=N threads=N lines=N rep=N
+ *   mib=N threads=N lines=N rep=N cache=empty
  *
  * The threads share `mib` of fresh memory and write to the first `lines` cache
- * lines of each page. Unmapping between repetitions is not counted.
+ * lines of each page. Unmapping between repetitions is not counted. With
+ * cache=empty the simulated caches are emptied before the first touch.
  */
 #define _GNU_SOURCE
 #include "lab.h"
 
 #include <pthread.h>
+#include <string.h>
 
 static pthread_barrier_t barrier;
 static long threads, lines, rep;
@@ -47,6 +49,7 @@ static void touch_together(void)
 
 int main(int argc, char **argv)
 {
+	const char *cache = word(argc, argv, "cache");
 	pthread_t ids[64];
 
 	bytes = (size_t)argument(argc, argv, "mib", 64) * MIB;
@@ -62,6 +65,8 @@ int main(int argc, char **argv)
 	if (threads > 1)
 		sleep_ms(10);
 	cell_begin(argc, argv);
+	if (cache && !strcmp(cache, "empty"))
+		mark(MARK_FLUSH);
 	for (long round = 0; round < rep; round++) {
 		if (round) {
 			mark(MARK_PAUSE);

@@ -44,6 +44,20 @@ int cache_init(unsigned int cpus, unsigned int llc_kib)
 	return level_init(&llc, llc_kib, LLC_WAYS);
 }
 
+static void level_empty(struct level *level)
+{
+	memset(level->lines, 0, (size_t)level->sets * level->ways * sizeof(uint64_t));
+}
+
+void cache_empty(void)
+{
+	for (unsigned int cpu = 0; cpu < cpu_count; cpu++) {
+		level_empty(&l1[cpu]);
+		level_empty(&l2[cpu]);
+	}
+	level_empty(&llc);
+}
+
 const char *cache_text(void)
 {
 	return text;

@@ -20,6 +20,8 @@
 enum { HIT_L1, MISS_L1, MISS_L2, MISS_LLC };
 
 int cache_init(unsigned int cpus, unsigned int llc_kib);
+/* Forgets all lines. */
+void cache_empty(void);
 int cache_access(unsigned int cpu, uint64_t line, bool store);
 const char *cache_text(void);
 

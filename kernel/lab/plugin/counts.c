@@ -263,6 +263,12 @@ static void lap_ends(void)
 	last_lap = now;
 }
 
+static void forget_last_lines(void)
+{
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		last[cpu].line = UINT64_MAX;
+}
+
 static void on_mark(unsigned int cpu, void *data)
 {
 	(void)cpu;
@@ -290,6 +296,10 @@ static void on_mark(unsigned int cpu, void *data)
 	case MARK_END:
 		counting_to_here();
 		write_section();
+		break;
+	case MARK_FLUSH:
+		cache_empty();
+		forget_last_lines();
 		break;
 	}
 }
@@ -401,8 +411,7 @@ EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, i
 		return refuse(map, "no memory for its functions");
 	for (size_t i = 0; i < site_count; i++)
 		sites[i].class = (enum class)(i % CLASSES);
-	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
-		last[cpu].line = UINT64_MAX;
+	forget_last_lines();
 	out = fopen(file, "w");
 	if (!out)
 		return refuse(file, "cannot be written");

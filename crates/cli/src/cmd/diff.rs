@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, sink::Sink, wants_colour};
 use faultless_report::diff as report;
 use faultless_report::flame::{self, Measure, Stack};
-use faultless_trace::diff::{By, Class, Diff, Run, Settings};
+use faultless_trace::diff::{By, Class, Diff, KernelDiff, Run, Settings};
 use faultless_trace::filter::Filter;
 
 /// Compare recordings: what was added, removed, grown or shrunk.
@@ -22,6 +22,7 @@ use faultless_trace::filter::Filter;
 #[command(after_help = "EXAMPLES\n  faultless diff old.trace new.trace\n  \
                   faultless diff --only added,removed old.trace new.trace\n  \
                   faultless diff old1.trace old2.trace old3.trace --against new1.trace new2.trace new3.trace\n  \
+                  faultless diff --by kernel old.trace new.trace\n  \
                   faultless diff --by stack --html change.html --flame change.svg old.trace new.trace")]
 pub(crate) struct Args {
     /// The recording before and the one after; with --against, all recordings before.
@@ -70,6 +71,8 @@ enum ByArg {
     Alloc,
     /// File or kind of memory
     Mapping,
+    /// Function of the kernel, by its share of the time in faults; needs recordings of root
+    Kernel,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -102,11 +105,29 @@ pub(crate) fn run(args: Args) -> Outcome {
     let (before, after) = sides(&args)?;
     let sink = |path: &Option<PathBuf>| path.as_deref().map(Sink::file).transpose();
     let (output, page, picture) = (sink(&args.output)?, sink(&args.html)?, sink(&args.flame)?);
+    let only: Vec<Class> = match (args.only.as_slice(), args.json) {
+        ([], true) => Class::ALL.to_vec(),
+        ([], false) => Class::ALL[..4].to_vec(),
+        (only, _) => only.iter().copied().map(Class::from).collect(),
+    };
+    let colour = output.is_none() && wants_colour(&std::io::stdout());
     let by = match args.by {
         ByArg::Function => By::Function,
         ByArg::Stack => By::Stack,
         ByArg::Alloc => By::Alloc,
         ByArg::Mapping => By::Mapping,
+        ByArg::Kernel => {
+            if let Some(flag) = unfit(&args) {
+                return Err(Failure(format!("--by kernel gives a table or JSON: leave {flag} out")));
+            }
+            let all = Filter::default();
+            let diff = KernelDiff::new(&runs(before, &all)?, &runs(after, &all)?, args.threshold / 100.0)?;
+            let text = match args.json {
+                true => report::kernel_json(&diff, &only),
+                false => report::kernel_text(&diff, &only, colour),
+            };
+            return pager::page(&text, output, !args.no_pager && !args.json);
+        }
     };
     let user_only = args.filter.user_only();
     let filter = args.filter.of_any_mode();
@@ -125,14 +146,16 @@ pub(crate) fn run(args: Args) -> Outcome {
         let drawn = draw(Measure::Time).or_else(|| draw(Measure::Faults));
         sink.write(&drawn.ok_or_else(|| Failure("no side holds a fault: there is no flame graph".into()))?)?;
     }
-    let only: Vec<Class> = match (args.only.as_slice(), args.json) {
-        ([], true) => Class::ALL.to_vec(),
-        ([], false) => Class::ALL[..4].to_vec(),
-        (only, _) => only.iter().copied().map(Class::from).collect(),
-    };
-    let colour = output.is_none() && wants_colour(&std::io::stdout());
     let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
     pager::page(&text, output, !args.no_pager && !args.json)
+}
+
+/// A flag that means nothing for functions of the kernel.
+fn unfit(args: &Args) -> Option<&'static str> {
+    let is_filtered = args.filter.filter() != Filter::default();
+    let flags =
+        [("--html", args.html.is_some()), ("--flame", args.flame.is_some()), ("the filters", is_filtered)];
+    flags.into_iter().find(|flag| flag.1).map(|flag| flag.0)
 }
 
 fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use faultless_wants as wants;
 
 use crate::machine;
-use crate::traced::{OLD, Traces, trace};
+use crate::traced::{OLD, Traces, trace, trace_with_kernel};
 
 #[test]
 fn what_changed_between_two_files_is_named() {
@@ -88,6 +88,26 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
 }
 
 #[test]
+fn two_kernels_are_compared_function_by_function() {
+    let traces = Traces::new();
+    trace_with_kernel(&traces.path("6.1"), &[("clear_page_erms", 6000), ("mt_find", 500), ("rmqueue", 3500)]);
+    trace_with_kernel(
+        &traces.path("6.12"),
+        &[("clear_page_erms", 6000), ("lock_vma_under_rcu", 500), ("rmqueue", 3500)],
+    );
+    let text = traces.out("diff --by kernel 6.1 6.12");
+    for line in ["2 of 4 functions of the kernel", " added ", "lock_vma_under_rcu", " removed ", "mt_find"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("rmqueue"), "{text}");
+    assert!(traces.out("diff --by kernel 6.1 6.1").contains("None of 3 functions of the kernel changed"));
+    let json = traces.out("diff --by kernel --json --only added 6.1 6.12");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let functions = json["functions"].as_array().unwrap();
+    assert_eq!((functions.len(), &functions[0]["function"]), (1, &"lock_vma_under_rcu".into()));
+}
+
+#[test]
 fn the_document_the_page_and_the_picture_say_the_same() {
     let traces = Traces::new();
     let json = traces.out("diff --json --by stack --html page.html --flame change.svg old new");
@@ -124,6 +144,8 @@ fn wrong_input_is_one_line_with_a_remedy() {
         ("diff old new user", "--against"),
         ("diff old nowhere", "name a trace FILE"),
         ("diff --by alloc old new", "--alloc"),
+        ("diff --by kernel old new", "record as root"),
+        ("diff --by kernel --html page.html old new", "leave --html out"),
         ("diff -o missing/x old new", "name a FILE"),
         ("flame --stack both old", "--alloc"),
         ("flame empty", "record a program that touches memory"),

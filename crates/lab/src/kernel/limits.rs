@@ -76,7 +76,7 @@ struct Ratio {
     range: [f64; 2],
 }
 
-const RATIOS: [Ratio; 13] = [
+const RATIOS: [Ratio; 15] = [
     Ratio {
         id: "misses-line-1",
         what: "LLC misses at 1 line, on / base",
@@ -107,6 +107,22 @@ const RATIOS: [Ratio; 13] = [
         arm: "on",
         quantity: LLC,
         tests: |test| test == "pft mib=64 lines=64 pcp=default",
+        range: [0.95, 1.05],
+    },
+    Ratio {
+        id: "misses-line-64-empty",
+        what: "LLC misses at 64 lines, on / base, caches empty before",
+        arm: "on",
+        quantity: LLC,
+        tests: |test| test == "pft mib=64 lines=64 cache=empty pcp=short",
+        range: [0.95, 1.05],
+    },
+    Ratio {
+        id: "misses-line-64-empty-default",
+        what: "the same with the kernel's own per-CPU lists",
+        arm: "on",
+        quantity: LLC,
+        tests: |test| test == "pft mib=64 lines=64 cache=empty pcp=default",
         range: [0.95, 1.05],
     },
     Ratio {

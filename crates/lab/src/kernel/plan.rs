@@ -24,6 +24,7 @@ pub struct Arm {
 }
 
 const ALL_PLANS: &[&str] = &["lines", "kinds", "pool", "threads"];
+const ALL_PLANS_AND_EMPTY_CACHE: &[&str] = &["lines", "kinds", "pool", "threads", "empty-cache"];
 
 /// All arms.
 pub const ARMS: [Arm; 5] = [
@@ -33,7 +34,7 @@ pub const ARMS: [Arm; 5] = [
         is_patched: false,
         arguments: "",
         settings: &[],
-        plans: ALL_PLANS,
+        plans: ALL_PLANS_AND_EMPTY_CACHE,
     },
     Arm {
         name: "off",
@@ -49,7 +50,7 @@ pub const ARMS: [Arm; 5] = [
         is_patched: true,
         arguments: "",
         settings: &[("/proc/sys/vm/scrub_stop", "2"), ("/proc/sys/vm/scrub_start", "4")],
-        plans: ALL_PLANS,
+        plans: ALL_PLANS_AND_EMPTY_CACHE,
     },
     Arm {
         name: "on-large",
@@ -95,7 +96,7 @@ enum Step {
 use Step::{PerCpuLists, Run};
 
 /// All plans.
-pub const PLANS: [Plan; 4] = [
+pub const PLANS: [Plan; 5] = [
     Plan {
         name: "lines",
         about: "the document's page-fault test by cache lines touched",
@@ -166,6 +167,20 @@ pub const PLANS: [Plan; 4] = [
             Run("pft mib=64 rep=3 threads=4 lines=1 pcp=default"),
             Run("pft mib=64 rep=3 threads=8 lines=1 pcp=default"),
             Run("pool test=churn mib=128 rep=200 threads=4"),
+        ],
+    },
+    Plan {
+        name: "empty-cache",
+        about: "the document's page-fault test with empty caches: nobody has left pages in them",
+        vcpus: 1,
+        mib: 384,
+        steps: &[
+            PerCpuLists(true),
+            Run("pft mib=64 lines=1 cache=empty pcp=short"),
+            Run("pft mib=64 lines=64 cache=empty pcp=short"),
+            PerCpuLists(false),
+            Run("pft mib=64 lines=1 cache=empty pcp=default"),
+            Run("pft mib=64 lines=64 cache=empty pcp=default"),
         ],
     },
 ];

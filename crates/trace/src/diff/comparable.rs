@@ -1,8 +1,9 @@
 //! Whether recordings can be compared: refusals, and warnings a sentence each.
 
 use super::{By, Run, Settings};
+use crate::measurement::Count;
 use crate::recording::{Header, Recording};
-use crate::tuning::DIFF_LOST;
+use crate::tuning::{DIFF_KERNEL_SAMPLES, DIFF_LOST};
 
 /// Why recordings can't be compared, and the remedy; one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +19,7 @@ impl std::error::Error for Refusal {}
 
 /// Refuses what counts different things.
 pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Result<(), Refusal> {
-    if before.is_empty() || after.is_empty() {
-        let which = if before.is_empty() { "before" } else { "after" };
-        return Err(Refusal(format!("there is no recording {which}; name at least one")));
-    }
+    check_sides(before, after)?;
     let of_user = |run: &&Run| run.recording.header.settings.user_only;
     let users = before.iter().chain(after).filter(of_user).count();
     if users > 0 && users < before.len() + after.len() && !settings.user_only {
@@ -48,15 +46,44 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
     Ok(())
 }
 
+/// Refuses a side without recordings.
+pub(super) fn check_sides(before: &[Run], after: &[Run]) -> Result<(), Refusal> {
+    if before.is_empty() || after.is_empty() {
+        let which = if before.is_empty() { "before" } else { "after" };
+        return Err(Refusal(format!("there is no recording {which}; name at least one")));
+    }
+    Ok(())
+}
+
+impl Refusal {
+    /// A recording without enough samples of the kernel in the fault path.
+    pub(super) fn few_kernel_samples(recording: &str, samples: u64) -> Self {
+        let remedy = "record as root, longer or with a higher --frequency";
+        Self(format!(
+            "recording {recording} has {} of the kernel in page faults, {DIFF_KERNEL_SAMPLES} are needed; {remedy}",
+            Count(samples).of("sample")
+        ))
+    }
+}
+
 /// Differences that make the figures less comparable.
 pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
+    differences(before, after, &facts())
+}
+
+/// The same if two kernels may be what is compared.
+pub(super) fn warnings_of_kernels(before: &[Run], after: &[Run]) -> Vec<String> {
+    differences(before, after, &facts()[1..])
+}
+
+fn differences(before: &[Run], after: &[Run], facts: &[(&str, Fact)]) -> Vec<String> {
     let runs: Vec<(&str, &Recording)> = before
         .iter()
         .map(|run| ("before", &run.recording))
         .chain(after.iter().map(|run| ("after", &run.recording)))
         .collect();
-    let mut warnings: Vec<String> = facts()
-        .into_iter()
+    let mut warnings: Vec<String> = facts
+        .iter()
         .filter_map(|(name, fact)| differs(name, runs.iter().map(|(_, run)| fact(&run.header)).collect()))
         .collect();
     for (index, (which, run)) in runs.iter().enumerate() {
@@ -82,6 +109,7 @@ pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
 
 type Fact = fn(&Header) -> String;
 
+/// What should be the same in all recordings; the kernel first.
 fn facts() -> [(&'static str, Fact); 9] {
     let settings: [(&'static str, Fact); 3] = [
         ("every fault recorded", |h| if h.settings.every_fault { "yes" } else { "no" }.to_owned()),

@@ -8,10 +8,12 @@ use crate::stat::{KernelTime, kernel_time as of_samples};
 
 /// Kernel time from the samples of the footer or of the trace, and the reason if there are no phases.
 pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {
-    match &recording.observation.kernel {
-        Some(samples) => Some(of_samples(samples)),
-        None => samples(recording).as_ref().map(of_samples),
-    }
+    kernel_samples(recording).as_ref().map(of_samples)
+}
+
+/// Samples with kernel stacks, of the footer or of the trace.
+pub(crate) fn kernel_samples(recording: &Recording) -> Option<KernelSamples> {
+    recording.observation.kernel.clone().or_else(|| samples(recording))
 }
 
 fn samples(recording: &Recording) -> Option<KernelSamples> {

@@ -216,7 +216,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let (mut fault, mut release) = (0_u64, 0_u64);
     let mut phases = [0_u64; PHASES.len() + 1];
     for (stack, n) in &samples.stacks {
-        if stack.iter().any(|f| is_any(f, &FAULT_PATH)) {
+        if is_in_fault_path(stack) {
             fault = fault.saturating_add(*n);
             let phase = &mut phases[phase_of(stack)];
             *phase = phase.saturating_add(*n);
@@ -253,6 +253,11 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
         )
     });
     (time, note)
+}
+
+/// Whether a stack is in the fault path.
+pub(crate) fn is_in_fault_path(stack: &[String]) -> bool {
+    stack.iter().any(|function| is_any(function, &FAULT_PATH))
 }
 
 fn is_any(function: &str, prefixes: &[&str]) -> bool {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use faultless_trace::file::{Line, Writer};
-use faultless_trace::observation::{Calibration, Exit, Host, Record, What};
+use faultless_trace::observation::{Calibration, Exit, Host, KernelSamples, Record, What};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Settings, Stacks};
 
 pub(crate) type Site = (&'static str, u64, u64);
@@ -16,6 +16,19 @@ const NEW: [Site; 4] = [("decode", 1200, 900), ("rank", 300, 800), ("load", 200,
 
 /// Writes a complete recording of functions, each with a number of faults of this many ns.
 pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
+    write(path, sites, user_only, None);
+}
+
+/// The same with kernel stacks: functions that a fault calls, each with a number of samples.
+pub(crate) fn trace_with_kernel(path: &Path, functions: &[(&str, u64)]) {
+    let stack = |leaf: &str| [leaf, "handle_mm_fault", "exc_page_fault"].map(str::to_owned).to_vec();
+    let stacks: Vec<(Vec<String>, u64)> =
+        functions.iter().map(|(leaf, count)| (stack(leaf), *count)).collect();
+    let total = functions.iter().map(|function| function.1).sum();
+    write(path, &OLD, false, Some(KernelSamples { period_ns: 1_000_000, total, stacks }));
+}
+
+fn write(path: &Path, sites: &[Site], user_only: bool, kernel: Option<KernelSamples>) {
     let calibration = Calibration {
         truth_p50_ns: 700.0,
         pair_p50_ns: 900.0,
@@ -61,7 +74,7 @@ pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
             addr += 4096;
         }
     }
-    let footer = Footer { exit: Exit::Status(0), ..Footer::default() };
+    let footer = Footer { exit: Exit::Status(0), kernel, ..Footer::default() };
     writer.line(&Line::Footer(Box::new(footer))).unwrap();
     writer.finish().unwrap();
 }

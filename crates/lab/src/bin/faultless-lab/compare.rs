@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use faultless_lab::Results;
 use faultless_lab::compare;
 use faultless_lab::record::{Note, VIOLATION};
-use faultless_lab::{Results, record};
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
 use faultless_trace::change::{Change, Direction};
@@ -128,7 +128,7 @@ fn named(note: &Note) -> String {
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
     let of = |(folder, results): (&Path, &Results)| {
         let (samples, disturbed) = results.disturbed();
-        let asked = record::read_asked(folder).map_err(failure)?;
+        let asked = results.asked(folder).map_err(failure)?;
         let mut facts = vec![
             ("faultless".to_owned(), asked.version),
             ("effort".to_owned(), asked.effort),

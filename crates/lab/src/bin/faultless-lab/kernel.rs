@@ -28,7 +28,7 @@ pub(crate) enum Action {
     /// Needs a checkout of the repository, and Debian's kernel source. An existing work folder is built
     /// incrementally. The patched kernel is built if the source is the version that kernel/prezero is for.
     #[command(after_help = "EXAMPLES\n  faultless lab kernel build --fetch\n  \
-                      faultless lab kernel build --source /usr/src/linux-source-6.1.tar.xz -o k61")]
+                      faultless lab kernel build --fetch=6.1 -o k61")]
     Build(build::Args),
     /// Boot every arm in QEMU and record what was counted.
     ///

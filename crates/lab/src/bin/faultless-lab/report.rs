@@ -50,6 +50,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let results = Results::read(&args.folder).map_err(failure)?;
     let kernel = args.kernel.as_deref().map(model).transpose()?;
     let report = report_with(&args.folder, &results, kernel.as_ref())?;
+    if let Some(why) = &report.unfinished {
+        eprintln!("faultless: the record is not whole: {why}");
+    }
     let page = args.output.clone().unwrap_or_else(|| args.folder.join(PAGE));
     // All places are tried before anything is written.
     let sink = Sink::file(&page)?;
@@ -111,7 +114,7 @@ pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure
 
 /// The same with a kernel lab's record beside it.
 fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Result<Report, Failure> {
-    let asked = record::read_asked(folder).map_err(failure)?;
+    let asked = results.asked(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
@@ -141,8 +144,16 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
     })
 }
 
-/// Why a record is not whole, going by how the last run on it ended.
+/// Why a record is not whole, going by its files and by how the last run on it ended.
 pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
+    let lacks = &results.lacks;
+    if !lacks.is_empty() {
+        return Ok(Some(format!(
+            "It was stored without {}: what was asked for, which cells were refused, and which samples had wrong fault counts \
+             is not known. So no sample is left out.",
+            lacks.join(" and ")
+        )));
+    }
     if record::is_torn(folder).map_err(failure)? {
         return Ok(Some(
             "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),

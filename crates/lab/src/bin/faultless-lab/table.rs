@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use faultless_lab::claims::{self, Claim, Finding, Verdict};
-use faultless_lab::record::VIOLATION;
+use faultless_lab::record::{NOTES, VIOLATION};
 use faultless_lab::{Document, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
 use faultless_trace::measurement::{Bytes, median_interval};
@@ -210,14 +210,23 @@ pub(crate) fn counts(results: &Results) -> String {
     let cells = results.all().count();
     let (violations, refused) = (results.notes_of(VIOLATION), results.refused().len());
     let lines: Vec<_> = violations.map(|note| format!("  {note}\n")).collect();
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "{}, {} ({disturbed} disturbed by others), {} that can't be, {} refused",
+        "{}, {} ({disturbed} disturbed by others), ",
         counted(cells, "cell"),
-        counted(all, "sample"),
-        counted(lines.len(), "count"),
-        counted(refused, "cell")
+        counted(all, "sample")
     );
+    let _ = match results.lacks.contains(&NOTES) {
+        true => writeln!(text, "no {NOTES}: counts that can't be and refused cells are not known"),
+        false => {
+            writeln!(
+                text,
+                "{} that can't be, {} refused",
+                counted(lines.len(), "count"),
+                counted(refused, "cell")
+            )
+        }
+    };
     text + &lines.concat()
 }
 
@@ -225,6 +234,8 @@ pub(crate) fn counts(results: &Results) -> String {
 struct Json<'a> {
     schema: u32,
     claims: Vec<JsonClaim<'a>>,
+    /// Files that the record was stored without. Without the notes, the next two are not known.
+    lacks: &'a [&'static str],
     violations: Vec<String>,
     refused: Vec<String>,
     figures: Vec<JsonFigure<'a>>,
@@ -314,6 +325,7 @@ pub(crate) fn json(results: &Results, kernel: Option<&Results>) -> Result<String
     let json = Json {
         schema: SCHEMA,
         claims: claims.collect(),
+        lacks: &results.lacks,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         refused: results.refused().into_iter().map(ToString::to_string).collect(),
         figures: figures.collect(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use faultless_console::{Failure, Outcome, reason};
 
-use super::source::{self, Source};
+use super::source::{self, Series, Source};
 use super::{PROGRAMS, WORK, Work, commands};
 
 /// From what, and where to.
@@ -16,9 +16,9 @@ pub(crate) struct Args {
     /// The kernel's source: an unpacked tree, or a .tar.xz.
     #[arg(long, value_name = "PATH", required_unless_present = "fetch", conflicts_with = "fetch")]
     source: Option<PathBuf>,
-    /// Get Debian's package linux-source-6.12, of a fixed version, with apt-get.
-    #[arg(long)]
-    fetch: bool,
+    /// Get Debian's package of this kernel's source, of a fixed version, with apt-get [6.12 if no version is named].
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "6.12")]
+    fetch: Option<Series>,
     /// Checkout of the repository [default: the current folder or one above].
     #[arg(long, value_name = "FOLDER")]
     checkout: Option<PathBuf>,
@@ -47,11 +47,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     std::fs::create_dir_all(&work.0).map_err(unusable)?;
     let work = Work(work.0.canonicalize().map_err(unusable)?);
-    let path = match &args.source {
-        Some(path) => path.clone(),
-        None => Source::fetch(&work.0)?,
+    let path = match (&args.source, args.fetch) {
+        (Some(path), _) => path.clone(),
+        (None, series) => Source::fetch(series.unwrap_or(Series::Linux612), &work.0)?,
     };
     let source = Source::find(&path, &work.0)?;
+    if let Some(series) = args.fetch.filter(|series| !series.has(&source.version)) {
+        return Err(Failure(format!(
+            "{}: holds the source of {}, not of {}; name another folder with -o",
+            work.0.display(),
+            source.version,
+            series.name()
+        )));
+    }
     let lab = checkout.join("kernel/lab");
     programs(&lab, &work)?;
     let jobs = args.jobs.map_or_else(processors, NonZeroU32::get);

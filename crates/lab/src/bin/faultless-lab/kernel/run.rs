@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Arms to boot [default: all that were built]: base, off, on, init-on-alloc.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     arms: Vec<String>,
-    /// Plans to carry out [default: all of the arm]: lines, kinds, pool, threads.
+    /// Plans to carry out [default: all of the arm]: lines, kinds, pool, threads, empty-cache.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     plans: Vec<String>,
     /// Boot everything twice and check that both runs give the same bytes.
@@ -396,7 +396,7 @@ mod tests {
         let work = work(folder.path());
         let names = |args: &Args| boots(args, &work).unwrap().iter().map(Boot::name).collect::<Vec<_>>();
         let of_all = names(&args(&[], &[]));
-        assert_eq!(of_all.len(), 10, "{of_all:?}");
+        assert_eq!(of_all.len(), 12, "{of_all:?}");
         assert_eq!(names(&args(&["base"], &["kinds"])), ["base-kinds-1", "base-kinds-2"]);
         for (arms, plans, expected) in [
             (&["none"][..], &[][..], "there is no arm none"),

@@ -8,9 +8,40 @@ use faultless_console::{Failure, reason};
 
 use super::commands;
 
-/// Debian's package and its version, which `--fetch` gets.
-const PACKAGE: &str = "linux-source-6.12";
-const PACKAGE_VERSION: &str = "6.12.117-1~deb12u1";
+/// A version of Linux that `--fetch` gets from Debian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Series {
+    /// The version that kernel/prezero is for
+    #[value(name = "6.12")]
+    Linux612,
+    /// An older one, to compare with
+    #[value(name = "6.1")]
+    Linux61,
+}
+
+impl Series {
+    /// Its first two numbers.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linux612 => "6.12",
+            Self::Linux61 => "6.1",
+        }
+    }
+
+    /// Whether a version is of this series.
+    pub(super) fn has(self, version: &str) -> bool {
+        version.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// Debian's package and its version.
+    fn package(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Linux612 => ("linux-source-6.12", "6.12.117-1~deb12u1"),
+            Self::Linux61 => ("linux-source-6.1", "6.1.192-2"),
+        }
+    }
+}
+
 /// The versions that the patches are for.
 pub(super) const PATCHED_VERSION: &str = "6.12.";
 
@@ -63,22 +94,24 @@ impl Source {
     }
 
     /// Gets Debian's package; the path of the archive in it.
-    pub(super) fn fetch(work: &Path) -> Result<PathBuf, Failure> {
-        let archive = work.join(format!("usr/src/{PACKAGE}.tar.xz"));
+    pub(super) fn fetch(series: Series, work: &Path) -> Result<PathBuf, Failure> {
+        let (package, version) = series.package();
+        let archive = work.join(format!("usr/src/{package}.tar.xz"));
         if archive.is_file() {
             return Ok(archive);
         }
         commands::require(&[("apt-get", "apt"), ("dpkg-deb", "dpkg")])?;
-        let (log, wanted) = (work.join("source.log"), format!("{PACKAGE}={PACKAGE_VERSION}"));
+        let (log, wanted) = (work.join("source.log"), format!("{package}={version}"));
         eprintln!("faultless: fetching {wanted}");
         let mut apt = Command::new("apt-get");
         apt.current_dir(work).args(["download", &wanted]);
-        commands::run(&mut apt, &log)
-            .map_err(|failure| Failure(format!("{failure}; or name a source with --source")))?;
+        commands::run(&mut apt, &log).map_err(|failure| {
+            Failure(format!("{failure}; run apt-get update, or name a source with --source"))
+        })?;
         let files = std::fs::read_dir(work).map_err(|error| unusable(work, &error))?;
         let is_package = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with(PACKAGE) && name.ends_with(".deb")
+            name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         };
         let package = files.filter_map(|entry| Some(entry.ok()?.path())).find(is_package);
         let package = package
@@ -224,6 +257,12 @@ mod tests {
         assert!(told.contains("is no kernel source"), "{told}");
         let told = Source::find(&folder.path().join("none"), folder.path()).unwrap_err().0;
         assert!(told.contains("--fetch"), "{told}");
+    }
+
+    #[test]
+    fn a_version_is_of_one_series() {
+        assert!(Series::Linux61.has("6.1.192") && Series::Linux612.has("6.12.117"));
+        assert!(!Series::Linux61.has("6.12.117") && !Series::Linux612.has("6.1.192"));
     }
 
     #[test]

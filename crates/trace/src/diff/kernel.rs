@@ -1,0 +1,297 @@
+//! Kernel stacks of recordings before and after -> the kernel's functions that were added, removed, grown or
+//! shrunk, by their share of the time in faults.
+//!
+//! A sample of the CPU clock counts for the innermost function of its stack, if the stack is in the fault
+//! path. Samples inside perf are left out: they are the recorder's own. Shares of one side add up to 1. So
+//! if one function grows, the shares of all others fall a little.
+//!
+//! A share has a sampling error (Agresti & Coull 1998), and it varies from run to run. As for rows of the
+//! program, an allowance stands for this variation until repeats show it (`spread`), and the intervals of
+//! all functions hold at once (Bonferroni). Only root's recordings have kernel stacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::spread::{Spread, common_spread};
+use super::{Class, Pair, Refusal, Run, comparable};
+use crate::findings::kernel_samples;
+use crate::measurement::Interval;
+use crate::stat::is_in_fault_path;
+use crate::tuning::{DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS};
+
+/// Parts of the names of functions that only the recorder runs in a fault.
+const RECORDER: [&str; 2] = ["perf_", "_perf"];
+/// Probability beyond one end of the interval of one side.
+const ONE_TAIL: f64 = 0.025;
+
+/// One recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KernelSide {
+    /// The command.
+    pub command: Vec<String>,
+    /// The kernel's version.
+    pub kernel: String,
+    /// Samples in the fault path, without those inside perf.
+    pub samples: u64,
+}
+
+/// A function of the kernel before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelRow {
+    /// Its name, without what the compiler appended.
+    pub function: String,
+    /// What became of its share.
+    pub class: Class,
+    /// Its share of the time in faults, 0 to 1.
+    pub share: Pair,
+}
+
+/// The kernel's functions before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelDiff {
+    /// Version of this document.
+    pub schema: u32,
+    /// Least difference of a share that counts.
+    pub threshold: f64,
+    /// Probability that the intervals of all differences hold at once.
+    pub confidence: f64,
+    /// The recordings before.
+    pub before: Vec<KernelSide>,
+    /// The recordings after.
+    pub after: Vec<KernelSide>,
+    /// What differs most first.
+    pub functions: Vec<KernelRow>,
+    /// Why the figures may not be comparable, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Samples in the fault path by function, and their sum.
+#[derive(Clone, Debug, Default)]
+struct Sampled {
+    functions: BTreeMap<String, u64>,
+    total: u64,
+}
+
+/// The share of a function in each run, with its variance.
+type Shares = Vec<(f64, f64)>;
+
+impl KernelDiff {
+    /// Version of the JSON document.
+    pub const SCHEMA: u32 = 1;
+
+    /// Compares the kernel's functions of recordings before with those of recordings after. `threshold`: the
+    /// least difference of a share that counts.
+    ///
+    /// # Errors
+    /// An empty side, or a recording with too few samples in the fault path.
+    pub fn new(before: &[Run], after: &[Run], threshold: f64) -> Result<Self, Refusal> {
+        comparable::check_sides(before, after)?;
+        let sampled = |runs: &[Run], which| -> Result<Vec<Sampled>, Refusal> {
+            runs.iter()
+                .enumerate()
+                .map(|(at, run)| Sampled::of(run, &format!("{which} {}", at + 1)))
+                .collect()
+        };
+        let sides = [sampled(before, "before")?, sampled(after, "after")?];
+        let names: BTreeSet<&String> = sides.iter().flatten().flat_map(|run| run.functions.keys()).collect();
+        let shares =
+            |name: &str| [0, 1].map(|side| sides[side].iter().map(|run| run.share(name)).collect::<Shares>());
+        let rows: Vec<(&String, [Shares; 2])> = names.into_iter().map(|name| (name, shares(name))).collect();
+        let could_count: Vec<&[Shares; 2]> = rows
+            .iter()
+            .map(|row| &row.1)
+            .filter(|sides| sides.iter().flatten().any(|run| run.0 >= threshold))
+            .collect();
+        let judge = Judge {
+            threshold,
+            allowed: common_spread(could_count.iter().copied().flatten()).max(DIFF_KERNEL_SPREAD),
+            tail: DIFF_ERROR / 2.0 / could_count.len().max(1) as f64,
+        };
+        let mut functions: Vec<KernelRow> =
+            rows.iter().map(|(name, sides)| judge.row((*name).clone(), sides)).collect();
+        let size = |row: &KernelRow| (row.class != Class::Unchanged, row.share.difference.value.abs());
+        functions.sort_by(|a, b| {
+            let order = size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal);
+            order.then_with(|| a.function.cmp(&b.function))
+        });
+        let shown = |runs: &[Run], sampled: &[Sampled]| runs.iter().zip(sampled).map(side).collect();
+        Ok(Self {
+            schema: Self::SCHEMA,
+            threshold,
+            confidence: 1.0 - DIFF_ERROR,
+            before: shown(before, &sides[0]),
+            after: shown(after, &sides[1]),
+            functions,
+            warnings: comparable::warnings_of_kernels(before, after),
+        })
+    }
+
+    /// How many functions are of a class.
+    pub fn count(&self, class: Class) -> usize {
+        self.functions.iter().filter(|row| row.class == class).count()
+    }
+}
+
+impl Sampled {
+    fn of(run: &Run, name: &str) -> Result<Self, Refusal> {
+        let mut sampled = Self::default();
+        let samples = kernel_samples(&run.recording);
+        for (stack, count) in samples.iter().flat_map(|samples| &samples.stacks) {
+            let is_recorder =
+                || stack.iter().any(|function| RECORDER.iter().any(|part| function.contains(part)));
+            let Some(leaf) = stack.first().filter(|_| is_in_fault_path(stack) && !is_recorder()) else {
+                continue;
+            };
+            *sampled.functions.entry(bare(leaf).to_owned()).or_default() += count;
+            sampled.total += count;
+        }
+        if sampled.total < DIFF_KERNEL_SAMPLES {
+            return Err(Refusal::few_kernel_samples(name, sampled.total));
+        }
+        Ok(sampled)
+    }
+
+    /// A function's share. Two more hits and two more misses give a share of 0 a width.
+    fn share(&self, function: &str) -> (f64, f64) {
+        const MORE: f64 = 4.0;
+        let (hits, total) =
+            (self.functions.get(function).map_or(0.0, |hits| *hits as f64), self.total as f64);
+        let wide = (hits + MORE / 2.0) / (total + MORE);
+        (hits / total, wide * (1.0 - wide) / (total + MORE))
+    }
+}
+
+/// How shares are judged.
+struct Judge {
+    threshold: f64,
+    /// Allowed relative standard deviation from run to run.
+    allowed: f64,
+    /// Probability beyond one end of the interval of a difference.
+    tail: f64,
+}
+
+impl Judge {
+    fn row(&self, function: String, sides: &[Shares; 2]) -> KernelRow {
+        let [a, b] = [0, 1].map(|side| Spread::new(&sides[side], self.allowed, DIFF_PRIOR_RUNS));
+        let judged = b.less(&a).interval(self.tail);
+        let (a, b) = (a.measured(), b.measured());
+        let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
+        let difference = b.less(&a).interval(self.tail);
+        let significant = (judged.low > 0.0 || judged.high < 0.0) && difference.value.abs() >= self.threshold;
+        let is_seen = |side: usize| sides[side].iter().any(|run| run.0 > 0.0);
+        let class = match (is_seen(0), is_seen(1)) {
+            _ if !significant => Class::Unchanged,
+            (false, _) => Class::Added,
+            (_, false) => Class::Removed,
+            _ if difference.value > 0.0 => Class::Grown,
+            _ => Class::Shrunk,
+        };
+        let [before, after] = [a, b].map(|side| positive(side.interval(ONE_TAIL)));
+        KernelRow { function, class, share: Pair { before, after, difference, significant } }
+    }
+}
+
+fn side((run, sampled): (&Run, &Sampled)) -> KernelSide {
+    let header = &run.recording.header;
+    KernelSide { command: header.command.clone(), kernel: header.host.kernel.clone(), samples: sampled.total }
+}
+
+/// A function's name without the compiler's copies of it: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
+fn bare(name: &str) -> &str {
+    name.find('.').filter(|&at| at > 0).map_or(name, |at| &name[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::Rng;
+    use crate::observation::KernelSamples;
+    use crate::recording::Recording;
+
+    type Weights = [(&'static str, usize); 5];
+
+    /// A recording of `samples` samples, drawn from functions with these weights, which add up to 100.
+    fn run(functions: &Weights, samples: u64, seed: u64) -> Run {
+        let mut random = Rng::from_seed(seed);
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for _ in 0..samples {
+            let mut at = random.below(100);
+            for (name, weight) in functions {
+                match at.checked_sub(*weight) {
+                    Some(left) => at = left,
+                    None => {
+                        *counts.entry(name).or_default() += 1;
+                        break;
+                    }
+                }
+            }
+        }
+        let stack = |leaf: &str| [leaf, "handle_mm_fault", "exc_page_fault"].map(str::to_owned).to_vec();
+        let mut stacks: Vec<(Vec<String>, u64)> =
+            counts.into_iter().map(|(leaf, count)| (stack(leaf), count)).collect();
+        // Neither of these is the kernel's work on a fault.
+        stacks.push((stack("perf_output_copy"), samples));
+        stacks.push((vec!["zap_pte_range".to_owned(), "__x64_sys_munmap".to_owned()], samples));
+        let mut recording = Recording::default();
+        recording.observation.kernel =
+            Some(KernelSamples { period_ns: 1_000_000, total: 9 * samples, stacks });
+        Run { recording, ..Run::default() }
+    }
+
+    const OLD: Weights =
+        [("clear_page_erms", 60), ("mt_find", 6), ("down_read.part.0", 8), ("mas_walk", 2), ("rmqueue", 24)];
+    const NEW: Weights = [
+        ("clear_page_erms", 60),
+        ("lock_vma_under_rcu", 6),
+        ("mas_walk", 8),
+        ("rmqueue", 24),
+        ("down_read", 2),
+    ];
+
+    fn named(diff: &KernelDiff) -> Vec<(&str, Class)> {
+        let changed = diff.functions.iter().filter(|row| row.class != Class::Unchanged);
+        let mut named: Vec<_> = changed.map(|row| (row.function.as_str(), row.class)).collect();
+        named.sort_by_key(|row| row.0);
+        named
+    }
+
+    #[test]
+    fn functions_that_were_added_removed_grown_and_shrunk_are_named() {
+        let found = KernelDiff::new(&[run(&OLD, 20_000, 1)], &[run(&NEW, 20_000, 2)], 0.01).unwrap();
+        let expected = [
+            ("down_read", Class::Shrunk),
+            ("lock_vma_under_rcu", Class::Added),
+            ("mas_walk", Class::Grown),
+            ("mt_find", Class::Removed),
+        ];
+        assert_eq!(named(&found), expected);
+        assert_eq!((found.before[0].samples, found.count(Class::Unchanged)), (20_000, 2));
+        let sum: f64 = found.functions.iter().map(|row| row.share.before.value).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        let added = found.functions.iter().find(|row| row.class == Class::Added).unwrap();
+        assert!(added.share.difference.low > 0.04 && added.share.difference.high < 0.08, "{added:?}");
+    }
+
+    #[test]
+    fn a_kernel_beside_itself_names_nothing_with_one_recording_a_side_and_with_three() {
+        for seed in 0..100 {
+            let runs = |from: u64| (from..from + 3).map(|seed| run(&OLD, 2_000, seed)).collect::<Vec<_>>();
+            let (before, after) = (runs(10 * seed), runs(10 * seed + 5));
+            for runs in [1, 3] {
+                let found = KernelDiff::new(&before[..runs], &after[..runs], 0.01).unwrap();
+                assert_eq!(named(&found), [], "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn too_few_samples_are_refused_with_the_remedy() {
+        let (enough, few) = (run(&OLD, 500, 1), run(&OLD, 499, 2));
+        assert!(KernelDiff::new(&[enough.clone()], &[enough.clone()], 0.01).is_ok());
+        let told = KernelDiff::new(&[enough.clone()], &[enough.clone(), few], 0.01).unwrap_err().to_string();
+        assert!(told.contains("after 2 has 499 samples") && told.contains("as root"), "{told}");
+        let told = KernelDiff::new(&[Run::default()], &[enough], 0.01).unwrap_err().to_string();
+        assert!(told.contains("before 1 has 0 samples"), "{told}");
+    }
+}
