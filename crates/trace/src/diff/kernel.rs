@@ -288,8 +288,9 @@ mod tests {
     #[test]
     fn too_few_samples_are_refused_with_the_remedy() {
         let (enough, few) = (run(&OLD, 500, 1), run(&OLD, 499, 2));
-        assert!(KernelDiff::new(&[enough.clone()], &[enough.clone()], 0.01).is_ok());
-        let told = KernelDiff::new(&[enough.clone()], &[enough.clone(), few], 0.01).unwrap_err().to_string();
+        let one = std::slice::from_ref(&enough);
+        assert!(KernelDiff::new(one, one, 0.01).is_ok());
+        let told = KernelDiff::new(one, &[enough.clone(), few], 0.01).unwrap_err().to_string();
         assert!(told.contains("after 2 has 499 samples") && told.contains("as root"), "{told}");
         let told = KernelDiff::new(&[Run::default()], &[enough], 0.01).unwrap_err().to_string();
         assert!(told.contains("before 1 has 0 samples"), "{told}");
