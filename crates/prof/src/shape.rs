@@ -45,13 +45,11 @@ impl Shape {
 
     /// Adds samples, as many as are cheap where a fault takes `fault_ns`.
     pub(crate) fn sampled(self, fault_ns: f64) -> Self {
-        let (cost_ns, share, early_period) = match self.stack_bytes {
-            0 => (t::SAMPLE_COST_NS, t::SAMPLE_SHARE, t::EARLY_SAMPLE_PERIOD),
-            _ => (t::STACK_SAMPLE_COST_NS, t::STACK_SAMPLE_SHARE, t::EARLY_STACK_PERIOD),
-        };
-        let cheap = |period: &u64| cost_ns / *period as f64 <= share * fault_ns;
+        let cost_ns = if self.stack_bytes > 0 { t::STACK_SAMPLE_COST_NS } else { t::SAMPLE_COST_NS };
+        let cheap = |period: &u64| cost_ns / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
         let [.., last] = t::SAMPLE_PERIODS;
         let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
+        let early_period = if self.stack_bytes > 0 { t::EARLY_STACK_PERIOD } else { t::EARLY_SAMPLE_PERIOD };
         Self { period: period_from(least, now_ns()), early_period, ..self }
     }
 

@@ -104,9 +104,6 @@ pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
 pub(crate) const STACK_SAMPLE_COST_NS: f64 = 4_000.0;
 /// Share of its time that sampling may cost a program that only faults.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
-/// The same with stacks. With 0.015, one late fault in 769 was sampled: a function whose faults had doubled in one of
-/// four threads was named by `diff` in none of 40 pairs.
-pub(crate) const STACK_SAMPLE_SHARE: f64 = 0.04;
 /// Samples kept in memory before every second one is dropped, repeatedly (some 200 bytes each).
 pub(crate) const SAMPLES_BEFORE_THINNING: u64 = 50_000;
 /// Mismatched samples in a row that cause a realignment.
