@@ -88,9 +88,10 @@ impl Calibrator {
         let Some(index) = next.filter(|_| self.is_resumable && now >= self.next_ns) else { return false };
         self.next_ns = now + t::CALIBRATION_PAUSE_NS;
         self.resume();
-        if self.pair.is_some() && self.take(index, 1).is_none() {
-            self.is_resumable = false;
+        if self.pair.is_none() {
+            return false;
         }
+        self.is_resumable = self.take(index, 1).is_some();
         if self.is_whole() {
             self.pair = None;
         }

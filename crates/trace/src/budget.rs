@@ -148,11 +148,9 @@ impl Limit {
     /// A later run of the same distribution rarely lies beyond the largest of ten by their range, and an alarm takes
     /// two of three such runs (`tests` simulates it).
     fn of(values: &[u64], least: f64) -> Option<Self> {
-        let sorted: Vec<f64> = values.iter().map(|value| *value as f64).collect();
-        let median = percentile(&sorted, 0.5)?.round() as u64;
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
         let room = (max - min).max(least.ceil() as u64);
-        Some(Self { limit: max.saturating_add(room), median, min, max })
+        Some(Self { limit: max.saturating_add(room), median: median(values), min, max })
     }
 
     /// The smallest growth over the median that the limit catches, as a share.
@@ -165,18 +163,14 @@ impl Budget {
     /// The budget that these runs give; `None` without a run.
     pub fn new(name: String, host: Facts, runs: &[Reading], sites: BTreeMap<String, u64>) -> Option<Self> {
         let column = |of: fn(&Reading) -> u64| -> Vec<u64> { runs.iter().map(of).collect() };
-        let faults = Limit::of(&column(|run| run.faults), 0.0)?;
-        let share = |value: u64, share: f64| value as f64 * share;
+        let exact = |values: &[u64], least: f64| {
+            Limit::of(values, (median(values) as f64 * t::GATE_SHARE).max(least))
+        };
         let page = host.page_bytes as f64;
-        let faults =
-            Limit::of(&column(|run| run.faults), share(faults.median, t::GATE_SHARE).max(t::GATE_PAGES))?;
-        let rss = Limit::of(&column(|run| run.peak_rss_bytes), 0.0)?;
+        let faults = exact(&column(|run| run.faults), t::GATE_PAGES)?;
         let rss_pages = t::GATE_RSS_PAGES * f64::from(host.processors.max(1));
-        let rss = Limit::of(
-            &column(|run| run.peak_rss_bytes),
-            share(rss.median, t::GATE_SHARE).max(rss_pages * page),
-        )?;
-        let estimate = share(faults.median, t::GATE_ESTIMATE_SHARE).max(t::GATE_PAGES);
+        let rss = exact(&column(|run| run.peak_rss_bytes), rss_pages * page)?;
+        let estimate = (faults.median as f64 * t::GATE_ESTIMATE_SHARE).max(t::GATE_PAGES);
         let again: Option<Vec<u64>> = runs.iter().map(|run| run.again_bytes).collect();
         let kinds = kinds_of(runs).filter_map(|kind| {
             let of_kind: Vec<u64> = runs.iter().map(|run| count(run, kind)).collect();
@@ -194,6 +188,12 @@ impl Budget {
             host,
         })
     }
+}
+
+/// The middle one; 0 of none.
+fn median(values: &[u64]) -> u64 {
+    let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+    percentile(&values, 0.5).unwrap_or(0.0).round() as u64
 }
 
 /// Kinds that some run took.

@@ -43,7 +43,7 @@ impl Filter {
             return Ok(Selection::default());
         }
         let naming = Naming::new(recording, profile);
-        let begin_ns = begin_ns(recording);
+        let (begin_ns, _) = recording.bounds_ns();
         let holds = |fault: &Weighted| self.holds(fault, profile, &naming, begin_ns);
         let only_kinds = Self { kinds: Vec::new(), user_only: false, ..self.clone() } == Self::default();
         let is_kernel = |kind| matches!(kind, Kind::KernelMode | Kind::KernelOrPopulate | Kind::Populate);
@@ -138,15 +138,6 @@ impl Filter {
         };
         format!("no recorded fault is of {}{has}", self.words())
     }
-}
-
-/// The first instant that [`Filter::time_ns`] counts from.
-pub(crate) fn begin_ns(recording: &Recording) -> u64 {
-    let observation = &recording.observation;
-    let records = observation.records.iter().map(|record| record.time_ns);
-    let windows = observation.windows.iter().map(|window| window.begin_ns);
-    let levels = observation.levels.iter().map(|level| level.time_ns);
-    records.chain(windows).chain(levels).filter(|ns| *ns != u64::MAX).min().unwrap_or_default()
 }
 
 fn mapping<'a>(profile: &'a Profile, fault: &Weighted) -> &'a str {

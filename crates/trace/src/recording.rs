@@ -36,6 +36,17 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The first and the last instant that it tells of, ns; 0 if it is empty.
+    pub(crate) fn bounds_ns(&self) -> (u64, u64) {
+        let observation = &self.observation;
+        let records = observation.records.iter().map(|record| record.time_ns);
+        let windows = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
+        let levels = observation.levels.iter().map(|level| level.time_ns);
+        let times =
+            || records.clone().chain(windows.clone()).chain(levels.clone()).filter(|ns| *ns != u64::MAX);
+        (times().min().unwrap_or_default(), times().max().unwrap_or_default())
+    }
+
     /// The number of counted faults, if each was recorded singly and nothing was lost.
     pub fn complete(&self) -> Option<u64> {
         let observation = &self.observation;

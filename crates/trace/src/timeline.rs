@@ -268,7 +268,7 @@ impl Timeline {
     /// of the threads are those of all faults.
     pub fn of(recording: &Recording, profile: &Profile, filter: &Filter) -> Self {
         let observation = &recording.observation;
-        let (begin_ns, end_ns) = bounds(recording);
+        let (begin_ns, end_ns) = recording.bounds_ns();
         let found = Faults::from_observation(observation);
         let recorded = coverage(&found, begin_ns, end_ns);
         let mut threads = threads::Threads::new(begin_ns, end_ns, recording);
@@ -411,15 +411,6 @@ impl<'a> Classes<'a> {
 fn two_digits(value: f64) -> u64 {
     let step = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
     ((value / step).round() * step) as u64
-}
-
-fn bounds(recording: &Recording) -> (u64, u64) {
-    let observation = &recording.observation;
-    let records = observation.records.iter().map(|record| record.time_ns);
-    let windows = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
-    let levels = observation.levels.iter().map(|level| level.time_ns);
-    let times = || records.clone().chain(windows.clone()).chain(levels.clone()).filter(|ns| *ns != u64::MAX);
-    (times().min().unwrap_or_default(), times().max().unwrap_or_default())
 }
 
 /// The recorded windows; adjacent ones are merged.

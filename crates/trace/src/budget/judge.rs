@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Budget, Facts, Limit, Reading, count, kinds_of};
+use super::{Budget, Facts, Limit, Reading, count, kinds_of, median};
 use crate::kind::Kind;
-use crate::measurement::percentile;
 use crate::tuning as t;
 
 /// The answer of `faultless check`. This is also its JSON document.
@@ -119,11 +118,6 @@ impl Checked {
         self.growth.truncate(t::GATE_SITES);
         self
     }
-}
-
-fn median(values: &[u64]) -> u64 {
-    let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
-    percentile(&values, 0.5).unwrap_or(0.0).round() as u64
 }
 
 /// The limit of a kind that the budget lacks: what such a kind may have had, and room above it.
