@@ -1,9 +1,9 @@
-"""A record: raw rows in NAME.csv.gz, their summary in NAME.txt, and the machine in host.txt, in one folder.
+"""A record: raw rows in NAME.csv.gz and the machine in host.txt, in one folder.
 
 A record needs a clean commit: other people must be able to build what was measured. `--trial` measures without one, and
 writes no folder below record/. A record is never overwritten.
 """
-import argparse, contextlib, csv, gzip, io, os, platform, shlex, shutil, subprocess, sys, textwrap, time
+import argparse, contextlib, csv, gzip, os, platform, shlex, shutil, subprocess, sys, textwrap, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 RECORDS = os.path.join(ROOT, "record")
@@ -168,13 +168,8 @@ class Record:
         os.remove(self.file.name)
 
     def summarize(self, summary):
-        """Prints what `summary([path])` prints and keeps it in NAME.txt."""
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            summary([self.path])
-        with open(os.path.join(self.folder, f"{self.name}.txt"), "w") as file:
-            file.write(text.getvalue())
-        print(text.getvalue(), end="")
+        """Prints the summary of the rows. No file keeps it: anyone can compute it from the rows."""
+        summary([self.path])
 
 
 def lines(path):
