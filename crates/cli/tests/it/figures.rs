@@ -39,13 +39,28 @@ struct Taken {
 struct Row {
     file: String,
     /// One computation for each cell between the first and the last.
+    #[serde(default)]
     figures: Vec<String>,
+    /// The row whose computations this one has, instead of its own.
+    like: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Screen {
     file: String,
+}
+
+impl Index {
+    /// The computations of a row: its own, or those of the row that it is like.
+    fn figures<'a>(&'a self, key: &str, row: &'a Row) -> &'a [String] {
+        let Some(like) = &row.like else { return &row.figures };
+        assert!(row.figures.is_empty(), "`{key}` has figures and is like `{like}`: drop one");
+        match self.row.get(like) {
+            Some(Row { figures, like: None, .. }) => figures,
+            _ => panic!("`{key}` is like `{like}`, which has no figures of its own"),
+        }
+    }
 }
 
 fn root() -> PathBuf {
@@ -81,7 +96,8 @@ static COMPUTED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
         let file = files
             .entry(row.file.clone())
             .or_insert_with(|| computed::File::read(&row.file, &record(&row.file)));
-        (key.clone(), row.figures.iter().map(|figure| file.compute(key, figure)).collect())
+        let figures = index.figures(key, row);
+        (key.clone(), figures.iter().map(|figure| file.compute(key, figure)).collect())
     });
     rows.collect()
 });
