@@ -46,7 +46,8 @@ pub(crate) struct Fault {
     pub(crate) kind: Kind,
     /// Its kind judged by mapping and access alone.
     pub(crate) kind_without_past: Kind,
-    /// The kernel reported the page that was mapped before, so the kind needs no other evidence.
+    /// The kernel reported the page that was mapped before, so the kind needs no other evidence. For a sample
+    /// out of step, it is the page of a fault of the same instruction in the same mapping a moment before.
     pub(crate) is_certain: bool,
     /// At its end a transparent huge page was mapped there.
     pub(crate) huge: bool,
@@ -161,9 +162,17 @@ impl Faults {
                 What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                     let mapping = processes.mapping(record.pid, *addr);
                     let window = find_window(&windows, record.time_ns);
-                    let entered = entered.remove(&record.tid).filter(|entered| entered.at == (*addr, *ip));
+                    let last = entered.remove(&record.tid);
+                    let entered = last.filter(|last| last.at == (*addr, *ip));
                     let enter_ns = entered.map_or(record.time_ns, |entered| entered.time_ns);
-                    let was_mapped = entered.and_then(|entered| entered.was_mapped);
+                    // Out of step, the entry is of another fault: a sample of its own that stands for this one
+                    // if the same instruction took it in the same mapping.
+                    let is_alike = |last: &Entered| {
+                        let there = processes.mapping(record.pid, last.at.0);
+                        last.at.1 == *ip && there.zip(mapping).is_some_and(|(a, b)| a.record == b.record)
+                    };
+                    let told = entered.or_else(|| last.filter(is_alike));
+                    let was_mapped = told.and_then(|told| told.was_mapped);
                     let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
                     let kind = match mapping.as_ref() {
                         _ if *major => Kind::Major,

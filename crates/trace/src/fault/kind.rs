@@ -412,6 +412,24 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_out_of_step_has_the_kind_of_its_neighbour_at_the_same_instruction_in_the_same_mapping() {
+        let kind_after = |ip, entered| {
+            let mut s = Script::new();
+            s.map(1, ANON, 1 << 20, "//anon").map(1, 2 * ANON, 1 << 20, "//anon");
+            s.push(1, What::SampleEnter { addr: entered, ip, mapped_bytes: Some(PAGE) });
+            let (kernel, major, stack, weight) = (false, false, None, 97);
+            let (addr, access, mapped_bytes) = (ANON, Some(Access::Write), Some(PAGE));
+            s.push(1, What::Sample { addr, ip: 1, kernel, major, access, stack, weight, mapped_bytes });
+            let (fault, _) = Faults::from_observation(&s.0).samples.remove(0);
+            (fault.kind, fault.duration_ns)
+        };
+        assert_eq!(kind_after(1, ANON), (Kind::WriteAfterZeroRead, Some(1000)));
+        assert_eq!(kind_after(1, ANON + 8 * PAGE), (Kind::WriteAfterZeroRead, None));
+        assert_eq!(kind_after(2, ANON + 8 * PAGE), (Kind::MmapFirstWrite, None), "another instruction");
+        assert_eq!(kind_after(1, 2 * ANON), (Kind::MmapFirstWrite, None), "another mapping");
+    }
+
+    #[test]
     fn samples_of_more_touches_than_a_mapping_has_pages_touched_some_again() {
         let again = |samples: u64| {
             let mut s = Script::new();
