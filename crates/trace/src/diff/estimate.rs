@@ -44,8 +44,11 @@ pub(super) struct Estimate {
     pub(super) price_variance: f64,
     /// Variance of the faults of a row of this run without any sample.
     pub(super) unseen: f64,
-    /// Chance decides which row gets these faults: threads share the work, or code was generated at run time.
-    pub(super) by_chance: bool,
+    /// Relative standard deviation from run to run to allow because chance decides which row gets these
+    /// faults: threads share the work, or code was generated at run time.
+    pub(super) chance: f64,
+    /// The same if no other row has lost or gained these faults.
+    pub(super) chance_alone: f64,
     /// The independent samples that it rests on.
     pub(super) hits: f64,
     /// Faults of the run per independent sample; 1 if every fault was recorded.
@@ -115,7 +118,8 @@ impl Figure {
             faults_variance: if is_whole { 0.0 } else { self.faults_variance(all) },
             price_variance: self.price_variance(all),
             unseen: Figure::default().faults_variance(all),
-            by_chance: false,
+            chance: 0.0,
+            chance_alone: 0.0,
             hits: self.sampled / (all.per_hit() - 1.0).max(1.0),
             per_hit: all.per_hit(),
         }

@@ -26,8 +26,8 @@ use super::whole::{self, CountChange};
 use super::{Pair, Settings};
 use crate::measurement::Interval;
 use crate::tuning::{
-    DIFF_APPEARED_FAULTS, DIFF_CHANCE_SPREAD, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
-    DIFF_PRIOR_RUNS,
+    DIFF_ADDED_RATIO, DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
+    DIFF_PRIOR_RUNS, DIFF_WORTH_NS,
 };
 
 /// The judgement of a row.
@@ -97,16 +97,31 @@ impl<'a> Judge<'a> {
 
     /// The judgements of all rows.
     pub(super) fn rows(&self, table: &Table) -> Vec<Judged> {
-        let seen: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
+        let by_chance = |run: &Estimate| run.chance;
+        let mut seen: Vec<Compared> =
+            table.rows.iter().map(|runs| self.compare_faults(runs, by_chance)).collect();
         let z = normal(self.tail);
         let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(row, runs));
         let mut rows: Vec<CountChange> = seen.iter().zip(&table.rows).map(change).collect();
         let least = self.threshold * self.largest.0;
+        let all_ns = mean_price(&table.totals);
         let is_named = |change: &CountChange| {
             let apart = change.difference().abs();
-            apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
+            apart >= least
+                && is_long(apart, all_ns)
+                && (apart > z * change.judged().sqrt() || change.certain >= least)
         };
-        let whole = self.compare_faults(&table.totals).change(z, 0.0);
+        let whole = self.compare_faults(&table.totals, by_chance).change(z, 0.0);
+        // Chance moves faults from row to row, and adds none.
+        let sure: f64 = rows.iter().filter(|row| row.certain > 0.0).map(CountChange::difference).sum();
+        let added = if table.is_counted { whole.difference() - sure } else { 0.0 };
+        for (at, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.certain == 0.0) {
+            let part = row.difference() / added;
+            if part > 0.0 && part <= DIFF_ADDED_RATIO {
+                seen[at] = self.compare_faults(&table.rows[at], |run| run.chance_alone);
+                *row = seen[at].change(z, 0.0);
+            }
+        }
         let alone = table.is_counted.then(|| whole::settle(&mut rows, &whole, is_named)).flatten();
         let judge = |(at, seen): (usize, Compared)| {
             let settled = &rows[at];
@@ -157,12 +172,15 @@ impl<'a> Judge<'a> {
         let faults_mean = 0.5 * (seen.pair.before.value + seen.pair.after.value);
         let price = prices.filter(|Compared { pair, judged }| {
             let apart = pair.difference.value.abs();
-            apart > *judged && apart * faults_mean >= self.threshold * self.largest.1
+            apart > *judged
+                && apart * faults_mean >= self.threshold * self.largest.1
+                && is_long(faults_mean, apart)
         });
         let apart = settled.difference().abs();
-        let is_sure = settled.certain > 0.0 || apart > normal(self.tail) * settled.judged().sqrt();
-        let is_worth = |part: f64, whole: f64| part > 0.0 && part >= self.threshold * whole;
         let price_ns = mean_price(runs);
+        let is_sure = is_long(apart, price_ns)
+            && (settled.certain > 0.0 || apart > normal(self.tail) * settled.judged().sqrt());
+        let is_worth = |part: f64, whole: f64| part > 0.0 && part >= self.threshold * whole;
         let faults = Pair { significant: is_sure && is_worth(apart, self.largest.0), ..seen.pair };
         let is_dear = is_sure && is_worth(apart * price_ns, self.largest.1);
         let times = |side: &[Estimate]| side.iter().map(|run| run.time(price_ns)).collect::<Vec<_>>();
@@ -178,7 +196,7 @@ impl<'a> Judge<'a> {
     pub(super) fn all_faults(&self, table: &Table, faults: &[f64]) -> Pair {
         let runs = table.totals.iter().zip(faults);
         let runs: Vec<_> = runs.map(|(run, faults)| Estimate { faults: *faults, ..*run }).collect();
-        let Compared { pair, judged } = self.compare_faults(&runs);
+        let Compared { pair, judged } = self.compare_faults(&runs, |run| run.chance);
         let apart = pair.difference.value.abs();
         Pair { significant: apart > judged && apart >= self.threshold * self.largest.0, ..pair }
     }
@@ -208,9 +226,8 @@ impl<'a> Judge<'a> {
         Pair { before, after, difference, significant }
     }
 
-    fn compare_faults(&self, runs: &[Estimate]) -> Compared {
-        let by_chance = runs.iter().any(|run| run.by_chance);
-        let allowed = if by_chance { self.allowed[0].max(DIFF_CHANCE_SPREAD) } else { self.allowed[0] };
+    fn compare_faults(&self, runs: &[Estimate], chance: fn(&Estimate) -> f64) -> Compared {
+        let allowed = runs.iter().map(chance).fold(self.allowed[0], f64::max);
         // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
         let sides = self.faults(runs).map(|side| Spread::new(&side, allowed, f64::INFINITY));
         self.compare(&sides)
@@ -263,6 +280,11 @@ impl Compared {
             certain,
         }
     }
+}
+
+/// Whether so many faults at this price, ns, take long enough for a name; true if no fault was timed.
+fn is_long(faults: f64, price_ns: f64) -> bool {
+    price_ns <= 0.0 || faults * price_ns >= DIFF_WORTH_NS
 }
 
 /// Mean price of a fault over all runs, ns.

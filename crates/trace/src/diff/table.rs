@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::observation::Window;
 use crate::profile::Weighted;
 use crate::recording::Recording;
-use crate::tuning::DIFF_PHASE_PERIODS;
+use crate::tuning::{DIFF_CHANCE_SPREAD, DIFF_PHASE_PERIODS, DIFF_PRIOR_RUNS};
 
 /// Estimates of all runs by row, those before first.
 pub(super) struct Table {
@@ -37,7 +37,7 @@ impl Table {
             // there is one.
             let is_row =
                 |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
-            let mut threads: HashMap<(usize, u32), HashSet<u32>> = HashMap::new();
+            let mut threads: HashMap<(usize, u32), HashMap<u32, f64>> = HashMap::new();
             let (is_generated, mut generated) = (name::generated(&run.recording.stacks), HashSet::new());
             for (fault, basis) in faults.filter(|(fault, _)| is_row(fault)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
@@ -50,7 +50,8 @@ impl Table {
                 });
                 let burst = bursts.at(fault.time_ns);
                 aliasing.add(fault, number, burst);
-                threads.entry((number, fault.pid)).or_default().insert(fault.tid);
+                *threads.entry((number, fault.pid)).or_default().entry(fault.tid).or_default() +=
+                    fault.faults;
                 if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
                     generated.insert(number);
                 }
@@ -69,10 +70,12 @@ impl Table {
                 .iter()
                 .enumerate()
                 .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
-            let shared =
-                threads.into_iter().filter(|(_, threads)| threads.len() > 1).map(|((row, _), _)| row);
-            for row in shared.chain(generated) {
-                table.rows[row][run_index].by_chance = true;
+            let shared = threads.iter().filter(|(_, of)| of.len() > 1);
+            let shared = shared.map(|((row, _), of)| (*row, chance(of.values())));
+            for (row, alone) in shared.chain(generated.into_iter().map(|row| (row, DIFF_CHANCE_SPREAD))) {
+                let estimate = &mut table.rows[row][run_index];
+                estimate.chance = DIFF_CHANCE_SPREAD;
+                estimate.chance_alone = estimate.chance_alone.max(alone);
             }
             table.totals.push(all.estimate(&all));
         }
@@ -104,6 +107,18 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
     run.profile.selected.is_none()
         && counts.user_faults.is_some()
         && (user_only || counts.all_faults.is_some())
+}
+
+/// Relative standard deviation from run to run of faults that threads share: of the sum of their parts, which
+/// vary as they do among each other. [`DIFF_CHANCE_SPREAD`] counts like [`DIFF_PRIOR_RUNS`] threads beside
+/// those seen, and is the most. There are two threads at least.
+fn chance<'a>(parts: impl ExactSizeIterator<Item = &'a f64> + Clone) -> f64 {
+    let threads = parts.len() as f64;
+    let mean = parts.clone().sum::<f64>() / threads;
+    let squares: f64 = parts.map(|part| (part / mean - 1.0).powi(2)).sum();
+    let variance =
+        (DIFF_PRIOR_RUNS * DIFF_CHANCE_SPREAD.powi(2) + squares) / (DIFF_PRIOR_RUNS + threads - 1.0);
+    (variance / threads).sqrt().min(DIFF_CHANCE_SPREAD)
 }
 
 /// Whether samples of a fixed period alias with a program that repeats itself.
@@ -210,5 +225,17 @@ impl Bursts {
             self.next += 1;
         }
         self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_share_evenly_leave_less_to_chance_than_those_that_do_not() {
+        assert!((chance([100.0, 100.0].iter()) - 0.126).abs() < 0.001);
+        assert!((chance([100.0, 110.0, 90.0, 100.0].iter()) - 0.080).abs() < 0.001);
+        assert_eq!(chance([100.0, 1.0].iter()), DIFF_CHANCE_SPREAD);
     }
 }
