@@ -116,6 +116,8 @@ pub(crate) const DIFF_THRESHOLD: f64 = 0.01;
 /// Least time in faults, ns, whose difference gets a name: 30 base faults or so. Chosen: in a program as short as
 /// `go env` chance moves 3 to 13 of 1 000 faults from one function to another.
 pub(crate) const DIFF_WORTH_NS: f64 = 30_000.0;
+/// The same in faults. Chosen: one fault that waited takes as long, and address randomisation moves one or two.
+pub(crate) const DIFF_WORTH_FAULTS: f64 = 4.0;
 /// Probability of naming any row in a diff of a program with itself. The target is 1 in 20; a fifth of it
 /// leaves room for errors of the model.
 pub(crate) const DIFF_ERROR: f64 = 0.01;

@@ -27,7 +27,7 @@ use super::{Pair, Settings};
 use crate::measurement::Interval;
 use crate::tuning::{
     DIFF_ADDED_RATIO, DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
-    DIFF_PRIOR_RUNS, DIFF_WORTH_NS,
+    DIFF_PRIOR_RUNS, DIFF_WORTH_FAULTS, DIFF_WORTH_NS,
 };
 
 /// The judgement of a row.
@@ -282,9 +282,9 @@ impl Compared {
     }
 }
 
-/// Whether so many faults at this price, ns, take long enough for a name; true if no fault was timed.
+/// Whether so many faults at this price, ns, are enough for a name, and take long enough if any was timed.
 fn is_long(faults: f64, price_ns: f64) -> bool {
-    price_ns <= 0.0 || faults * price_ns >= DIFF_WORTH_NS
+    faults >= DIFF_WORTH_FAULTS && (price_ns <= 0.0 || faults * price_ns >= DIFF_WORTH_NS)
 }
 
 /// Mean price of a fault over all runs, ns.
