@@ -113,8 +113,8 @@ pub(crate) const SHORT_RUN_NS: f64 = 10e6;
 
 /// Least difference that a diff names, as a share of the larger total. A smaller one is not worth acting on.
 pub(crate) const DIFF_THRESHOLD: f64 = 0.01;
-/// Least time in faults, ns, whose difference gets a name: 30 base faults or so. Chosen: in a program as short as
-/// `go env` chance moves 3 to 13 of 1 000 faults from one function to another.
+/// Least time in faults, ns, whose difference gets a name: 10 to 40 base faults. Chosen: in a program as short
+/// as `go env` chance moves 3 to 13 of 1 000 faults from one function to another.
 pub(crate) const DIFF_WORTH_NS: f64 = 30_000.0;
 /// The same in faults. Chosen: one fault that waited takes as long, and address randomisation moves one or two.
 pub(crate) const DIFF_WORTH_FAULTS: f64 = 4.0;
@@ -124,16 +124,16 @@ pub(crate) const DIFF_ERROR: f64 = 0.01;
 /// Assumed relative standard deviation of a row's faults from run to run, before repeats are known. Chosen:
 /// equal work causes equal faults, except in the loader, in threads and in the environment.
 pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.01;
-/// The same for a row that generated code leads to, or whose faults one of several threads takes: chance
-/// distributes the work, and decides when a background compiler is done. Chosen: rows of node compared with
-/// itself differed by up to 2.1 times.
+/// The same for a row whose faults several threads share, or that generated code leads to: chance distributes
+/// the work, and decides when a background compiler is done. Chosen: rows of node compared with itself
+/// differed by up to 2.1 times.
 pub(crate) const DIFF_CHANCE_SPREAD: f64 = 0.2;
 /// A row whose difference is at most this many times that of the whole, in the same direction, has not got its
 /// faults from other rows. Chosen: samples of such a row are off by much less.
 pub(crate) const DIFF_ADDED_RATIO: f64 = 2.0;
-/// As [`DIFF_FAULTS_SPREAD`], for the price of a row's faults, apart from the shared change of price. Measured: complete
-/// recordings of one program on a busy machine of 2 processors differed by 0.06. The tails are long, and one
-/// recording a side does not show them.
+/// As [`DIFF_FAULTS_SPREAD`], for the price of a row's faults, apart from the shared change of price.
+/// Measured: complete recordings of one program on a busy machine of 2 processors differed by 0.06. The tails
+/// are long, and one recording a side does not show them.
 pub(crate) const DIFF_PRICE_SPREAD: f64 = 0.1;
 /// The weight of these two assumptions against repeats, in runs.
 pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;

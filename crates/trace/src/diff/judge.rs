@@ -15,6 +15,9 @@
 //!   allowance is at least the common spread of all rows, and a prior worth [`DIFF_PRIOR_RUNS`] runs against
 //!   a row's own spread.
 //!
+//! Chance moves faults from row to row and adds none. So the allowance is smaller for a row that threads share
+//! if the whole has changed as much ([`DIFF_ADDED_RATIO`]), less the rows that are certainly new or gone.
+//!
 //! The allowance decides which rows are named. It is no part of the interval of one recording a side, which
 //! covers sampling error only. Intervals of differences use Student's t with Welch's degrees of freedom. They
 //! are widened to hold for all rows that could be named (Bonferroni).
@@ -97,9 +100,8 @@ impl<'a> Judge<'a> {
 
     /// The judgements of all rows.
     pub(super) fn rows(&self, table: &Table) -> Vec<Judged> {
-        let by_chance = |run: &Estimate| run.chance;
-        let mut seen: Vec<Compared> =
-            table.rows.iter().map(|runs| self.compare_faults(runs, by_chance)).collect();
+        let by_chance = |runs: &Vec<Estimate>| self.compare_faults(runs, most(runs, |run| run.chance));
+        let mut seen: Vec<Compared> = table.rows.iter().map(by_chance).collect();
         let z = normal(self.tail);
         let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(row, runs));
         let mut rows: Vec<CountChange> = seen.iter().zip(&table.rows).map(change).collect();
@@ -108,17 +110,19 @@ impl<'a> Judge<'a> {
         let is_named = |change: &CountChange| {
             let apart = change.difference().abs();
             apart >= least
-                && is_long(apart, all_ns)
+                && is_enough(apart, all_ns)
                 && (apart > z * change.judged().sqrt() || change.certain >= least)
         };
-        let whole = self.compare_faults(&table.totals, by_chance).change(z, 0.0);
+        let whole = self.compare_faults(&table.totals, 0.0).change(z, 0.0);
         // Chance moves faults from row to row, and adds none.
         let sure: f64 = rows.iter().filter(|row| row.certain > 0.0).map(CountChange::difference).sum();
         let added = if table.is_counted { whole.difference() - sure } else { 0.0 };
-        for (at, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.certain == 0.0) {
-            let part = row.difference() / added;
-            if part > 0.0 && part <= DIFF_ADDED_RATIO {
-                seen[at] = self.compare_faults(&table.rows[at], |run| run.chance_alone);
+        let is_added =
+            |difference: f64| difference * added > 0.0 && difference.abs() <= DIFF_ADDED_RATIO * added.abs();
+        for (at, row) in rows.iter_mut().enumerate() {
+            if row.certain == 0.0 && is_added(row.difference()) {
+                let runs = &table.rows[at];
+                seen[at] = self.compare_faults(runs, most(runs, |run| run.chance_alone));
                 *row = seen[at].change(z, 0.0);
             }
         }
@@ -174,11 +178,11 @@ impl<'a> Judge<'a> {
             let apart = pair.difference.value.abs();
             apart > *judged
                 && apart * faults_mean >= self.threshold * self.largest.1
-                && is_long(faults_mean, apart)
+                && is_enough(faults_mean, apart)
         });
         let apart = settled.difference().abs();
         let price_ns = mean_price(runs);
-        let is_sure = is_long(apart, price_ns)
+        let is_sure = is_enough(apart, price_ns)
             && (settled.certain > 0.0 || apart > normal(self.tail) * settled.judged().sqrt());
         let is_worth = |part: f64, whole: f64| part > 0.0 && part >= self.threshold * whole;
         let faults = Pair { significant: is_sure && is_worth(apart, self.largest.0), ..seen.pair };
@@ -196,7 +200,7 @@ impl<'a> Judge<'a> {
     pub(super) fn all_faults(&self, table: &Table, faults: &[f64]) -> Pair {
         let runs = table.totals.iter().zip(faults);
         let runs: Vec<_> = runs.map(|(run, faults)| Estimate { faults: *faults, ..*run }).collect();
-        let Compared { pair, judged } = self.compare_faults(&runs, |run| run.chance);
+        let Compared { pair, judged } = self.compare_faults(&runs, 0.0);
         let apart = pair.difference.value.abs();
         Pair { significant: apart > judged && apart >= self.threshold * self.largest.0, ..pair }
     }
@@ -226,8 +230,9 @@ impl<'a> Judge<'a> {
         Pair { before, after, difference, significant }
     }
 
-    fn compare_faults(&self, runs: &[Estimate], chance: fn(&Estimate) -> f64) -> Compared {
-        let allowed = runs.iter().map(chance).fold(self.allowed[0], f64::max);
+    /// `chance`: the relative standard deviation from run to run to allow at least.
+    fn compare_faults(&self, runs: &[Estimate], chance: f64) -> Compared {
+        let allowed = self.allowed[0].max(chance);
         // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
         let sides = self.faults(runs).map(|side| Spread::new(&side, allowed, f64::INFINITY));
         self.compare(&sides)
@@ -283,8 +288,12 @@ impl Compared {
 }
 
 /// Whether so many faults at this price, ns, are enough for a name, and take long enough if any was timed.
-fn is_long(faults: f64, price_ns: f64) -> bool {
+fn is_enough(faults: f64, price_ns: f64) -> bool {
     faults >= DIFF_WORTH_FAULTS && (price_ns <= 0.0 || faults * price_ns >= DIFF_WORTH_NS)
+}
+
+fn most(runs: &[Estimate], of: fn(&Estimate) -> f64) -> f64 {
+    runs.iter().map(of).fold(0.0, f64::max)
 }
 
 /// Mean price of a fault over all runs, ns.

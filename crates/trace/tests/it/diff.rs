@@ -320,20 +320,39 @@ fn generated_code_is_no_change() {
     assert_eq!(names, ["[jit] <- main", "add <- [jit]"]);
 }
 
+/// Two sites whose faults so many threads share evenly.
+fn shared(threads: u32, mark: u32, sweep: u32) -> [Run; 1] {
+    let mut run = run(&[site(&["mark", "gc"], mark, 700.0), site(&["sweep", "gc"], sweep, 700.0)], QUIET);
+    let faults = run.profile.faults.iter_mut().enumerate();
+    faults.for_each(|(at, fault)| fault.tid = 1 + at as u32 % threads);
+    let counts = &mut run.recording.observation.counts;
+    (counts.user_faults, counts.all_faults) = (Some((mark + sweep).into()), Some((mark + sweep).into()));
+    [run]
+}
+
 /// Chance gives a thread one of two pieces of shared work. A single thread always does the same.
 #[test]
 fn work_that_threads_share_may_move_between_rows() {
-    let sites = |a, b| [site(&["mark", "gc"], a, 700.0), site(&["sweep", "gc"], b, 700.0)];
-    let found = |threads: u32| {
-        let side = |a, b| {
-            let mut run = run(&sites(a, b), QUIET);
-            let faults = run.profile.faults.iter_mut().enumerate();
-            faults.for_each(|(at, fault)| fault.tid = 1 + at as u32 % threads);
-            [run]
-        };
-        named(&diff(&side(2000, 1500), &side(1300, 2200))).len()
-    };
+    let found = |threads| named(&diff(&shared(threads, 2000, 1500), &shared(threads, 1300, 2200))).len();
     assert_eq!((found(1), found(4)), (2, 0));
+}
+
+/// Chance moves work and adds none: what the whole has more, a row has more.
+#[test]
+fn work_that_threads_share_is_named_if_the_whole_grew_by_it() {
+    let found = diff(&shared(4, 2000, 1500), &shared(4, 2000, 3000));
+    assert_eq!(named(&found), [("sweep <- gc", Class::Grown, Some(Cause::Faults))]);
+}
+
+/// However long they take, and however sharp the threshold.
+#[test]
+fn fewer_than_four_faults_get_no_name() {
+    let sharp = Settings { threshold: 0.0001, ..Settings::default() };
+    let with = |faults| {
+        let sites = [program(), vec![site(&["tail", "main"], faults, 50_000.0)]].concat();
+        named(&Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap()).len()
+    };
+    assert_eq!((with(3), with(4)), (0, 1));
 }
 
 #[test]
