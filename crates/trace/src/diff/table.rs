@@ -1,6 +1,6 @@
 //! Recordings -> a table of estimates of minor faults: a row per name, a column per run. Nothing is judged.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::estimate::{Estimate, Figure};
 use super::{Run, Settings, name};
@@ -37,7 +37,7 @@ impl Table {
             // there is one.
             let is_row =
                 |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
-            let mut threads: HashMap<(usize, u32), HashMap<u32, f64>> = HashMap::new();
+            let mut threads: HashMap<(usize, u32), BTreeMap<u32, f64>> = HashMap::new();
             let (is_generated, mut generated) = (name::generated(&run.recording.stacks), HashSet::new());
             for (fault, basis) in faults.filter(|(fault, _)| is_row(fault)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
@@ -128,7 +128,8 @@ fn chance<'a>(parts: impl ExactSizeIterator<Item = &'a f64> + Clone) -> f64 {
 /// rightly.
 #[derive(Default)]
 struct Aliasing {
-    rows: HashMap<usize, InRow>,
+    /// In order, so that their sums are the same each time.
+    rows: BTreeMap<usize, InRow>,
     /// Row of a thread's last sample.
     sampled: HashMap<(u32, u32), usize>,
     /// Burst and row of a thread's last fault in one.
