@@ -112,4 +112,21 @@ mod tests {
             assert!(drawn.iter().all(|&n| (2..n).all(|d| !n.is_multiple_of(d))), "{drawn:?}");
         }
     }
+
+    #[test]
+    fn no_period_is_in_step_with_the_kernels_allocator() {
+        let fixed =
+            [t::EARLY_SAMPLE_PERIOD, t::EARLY_STACK_PERIOD, t::LIVE_PERIOD_SYSTEM, t::LIVE_PERIOD_PROGRAM];
+        let drawn = t::SAMPLE_PERIODS
+            .into_iter()
+            .flat_map(|least| (0..1000).map(move |seed| period_from(least, seed)));
+        for period in drawn.chain(fixed) {
+            for batch in t::ALLOCATOR_BATCHES {
+                // The faults of a batch that the samples meet, before one comes again.
+                let met: std::collections::BTreeSet<u64> = (0..batch).map(|n| n * period % batch).collect();
+                assert_eq!(met.len() as u64, batch, "one fault in {period}, batches of {batch}");
+            }
+            assert_eq!(period % 2, 1, "{period}: page tables have 512 entries, and batches may double");
+        }
+    }
 }

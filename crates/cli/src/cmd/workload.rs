@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// Stay on one processor, the same for all programs with this flag.
     #[arg(long, global = true, hide = true)]
     one_processor: bool,
+
+    /// Time every touch instead of some. Each page is then filled by itself, its first bytes first.
+    #[arg(long, global = true, hide = true)]
+    all_touches: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,6 +109,9 @@ pub(super) struct StandingTimes {
 pub(crate) fn run(args: Args) -> Outcome {
     if args.one_processor {
         schedule::stay_on_one();
+    }
+    if args.all_touches {
+        truth::time_all();
     }
     let name = match args.which {
         None => return emit(list().as_bytes(), ExitCode::SUCCESS),

@@ -4,6 +4,8 @@
 //! the faults around a batch. Of n timed stores with f faults the f slowest are kept, because a fault costs
 //! at least ten times a store to a resident page. So resident pages drop out, with or without THP.
 
+use std::cmp::Ordering;
+
 use crate::counters::{self, Who};
 
 /// Stores `value`, and returns how many ticks that took, including a page fault.
@@ -63,6 +65,8 @@ const BATCH: usize = 256;
 pub struct Sampler {
     kept: Vec<u32>,
     batch: Vec<u32>,
+    /// The same, for [`Sampler::end`].
+    sorted: Vec<u32>,
     faults_before: Option<u64>,
     /// One sample in `stride` is kept.
     stride: usize,
@@ -81,6 +85,7 @@ impl Sampler {
         Self {
             kept: Vec::with_capacity(KEPT),
             batch: Vec::with_capacity(BATCH),
+            sorted: Vec::with_capacity(BATCH),
             faults_before: None,
             stride: 1,
             seen: 0,
@@ -102,15 +107,31 @@ impl Sampler {
         }
     }
 
-    /// Ends the batch: keeps as many of its slowest times as there were faults, slowest first.
+    /// Ends the batch: keeps as many of its slowest times as there were faults, in their order.
     ///
     /// Keep the caller's own faults out of a batch: they would let fast stores in.
     pub fn end(&mut self) {
         let (Some(before), Some(after)) = (self.faults_before.take(), thread_faults()) else { return };
-        let faults = (after - before).min(self.batch.len() as u64) as usize;
-        self.batch.sort_unstable_by(|a, b| b.cmp(a));
-        for index in 0..faults {
-            self.keep(self.batch[index]);
+        self.keep_faults(after - before);
+    }
+
+    /// Every second one of a sorted batch would be the same ranks again and again, so they stay in order.
+    fn keep_faults(&mut self, faults: u64) {
+        let fast = (self.batch.len() as u64).saturating_sub(faults) as usize;
+        self.sorted.clear();
+        self.sorted.extend_from_slice(&self.batch);
+        self.sorted.sort_unstable();
+        let Some(&slowest_fast) = fast.checked_sub(1).and_then(|last| self.sorted.get(last)) else {
+            return (0..self.batch.len()).for_each(|index| self.keep(self.batch[index]));
+        };
+        // Among equal times it does not matter which one is kept.
+        let mut equal_fast = self.sorted[..fast].iter().filter(|ticks| **ticks == slowest_fast).count();
+        for index in 0..self.batch.len() {
+            match self.batch[index].cmp(&slowest_fast) {
+                Ordering::Less => {}
+                Ordering::Equal if equal_fast > 0 => equal_fast -= 1,
+                _ => self.keep(self.batch[index]),
+            }
         }
     }
 
@@ -157,6 +178,20 @@ mod tests {
         }
         sampler.end();
         assert!((32..40).contains(&sampler.ticks().len()), "{}", sampler.ticks().len());
+    }
+
+    #[test]
+    fn of_a_batch_the_slowest_are_kept_in_their_order() {
+        let kept = |ticks: &[u32], faults: u64| {
+            let mut sampler = Sampler { batch: ticks.to_vec(), ..Sampler::new() };
+            sampler.keep_faults(faults);
+            sampler.kept
+        };
+        assert_eq!(kept(&[9, 1, 8, 1, 7], 3), [9, 8, 7]);
+        assert_eq!(kept(&[9, 1, 8, 1, 7], 9), [9, 1, 8, 1, 7], "more faults than stores");
+        assert_eq!(kept(&[5, 5, 5, 5], 1), [5]);
+        assert_eq!(kept(&[5, 5, 5, 6], 0), []);
+        assert_eq!(kept(&[], 2), []);
     }
 
     #[test]

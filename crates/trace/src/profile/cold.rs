@@ -2,7 +2,7 @@
 //!
 //! The entry of a fault is written between its two time stamps. A recorder that runs for one fault in
 //! hundreds finds its code and its ring out of the cache. It then takes longer than within a burst, or in the
-//! calibration. One that runs for every 31st fault does not, so each sampling period has its own excess. Each
+//! calibration. One that runs for every 37th fault does not, so each sampling period has its own excess. Each
 //! burst is compared with the samples nearest in time, because prices drift. The median over the bursts is the
 //! excess. A period without a burst has the excess of the period before it, and the step of the readings where
 //! the period changed.

@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
-use super::truth::{Truth, extend_timed};
+use super::truth::{Truth, extend};
 
 /// Run 8 bursts of 500 blocks of 1 MiB; free all after each burst.
 #[derive(Debug, clap::Args)]
@@ -58,10 +58,7 @@ pub(super) fn run(args: &Args, idle_ms: u64) -> Body {
 fn block(words: usize, value: u64, index: u64, sampler: &mut Sampler) -> Vec<u64> {
     let mut block = Vec::with_capacity(words);
     let fill = |block: &mut Vec<u64>, count: usize| block.resize(block.len() + count, value);
-    match index % SAMPLED {
-        0 => extend_timed(&mut block, words, sampler, fill),
-        _ => fill(&mut block, words),
-    }
+    extend(&mut block, words, sampler, index.is_multiple_of(SAMPLED), fill);
     std::hint::black_box(block)
 }
 

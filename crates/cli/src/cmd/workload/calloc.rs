@@ -10,7 +10,7 @@ use faultless_os::page;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
-use super::truth::{PAGES, PART_PAGES, Truth, to_next_page};
+use super::truth::{PAGES, Truth, part_pages, to_next_page};
 
 /// Allocate zeroed 4 MiB blocks, 8 alive; check that they are zero.
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn write(block: &mut [u8], value: u8, fill: Fill, sampler: &mut Sampler) -> u8 {
     let head = if fill == Fill::Full { to_next_page(block) } else { 0 };
     let (head, rest) = block.split_at_mut(head);
     let mut found = write_page(head, value, fill);
-    for part in rest.chunks_mut(PART_PAGES * page::size()) {
+    for part in rest.chunks_mut(part_pages() * page::size()) {
         let mut pages = part.chunks_mut(page::size());
         let lead = pages.len().saturating_sub(PAGES) / 2;
         found = pages.by_ref().take(lead).fold(found, |found, page| found | write_page(page, value, fill));

@@ -11,7 +11,7 @@ use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
-use super::truth::{Truth, extend_timed};
+use super::truth::{Truth, extend};
 
 /// Run 200 threads, one after another; each makes, writes and frees 8 blocks of 1 MiB.
 #[derive(Debug, clap::Args)]
@@ -53,10 +53,7 @@ fn work(blocks: u64, words: usize, thread: u64, shift: &mut Shift) {
         let value = mix(thread, index);
         let mut block: Vec<u64> = Vec::with_capacity(words);
         let fill = |block: &mut Vec<u64>, count: usize| block.resize(block.len() + count, value);
-        match index {
-            0 => extend_timed(&mut block, words, &mut shift.sampler, fill),
-            _ => fill(&mut block, words),
-        }
+        extend(&mut block, words, &mut shift.sampler, index == 0, fill);
         let block = std::hint::black_box(block);
         shift.checksum = mix(shift.checksum, sum(&block));
     }

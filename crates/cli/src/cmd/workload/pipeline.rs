@@ -14,7 +14,7 @@ use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
-use super::truth::{Truth, extend_timed};
+use super::truth::{Truth, extend};
 
 /// Pass 640 KiB chunks from a reader through a queue to workers, which free them.
 #[derive(Debug, clap::Args)]
@@ -79,10 +79,7 @@ fn read(index: u64, sampler: &mut Sampler) -> Chunk {
         let first = mix(1, index).wrapping_add(block.len() as u64);
         block.extend((0..count as u64).map(|offset| first.wrapping_add(offset)));
     };
-    match index % SAMPLED {
-        0 => extend_timed(&mut block, PACKED_WORDS, sampler, fill),
-        _ => fill(&mut block, PACKED_WORDS),
-    }
+    extend(&mut block, PACKED_WORDS, sampler, index.is_multiple_of(SAMPLED), fill);
     Chunk { index, block }
 }
 
@@ -108,11 +105,7 @@ fn decompress(block: &mut Vec<u64>, index: u64, sampler: &mut Sampler) {
             block.extend_from_within(from..from + len);
         }
     };
-    let count = BLOCK_WORDS - PACKED_WORDS;
-    match index % SAMPLED {
-        1 => extend_timed(block, count, sampler, fill),
-        _ => fill(block, count),
-    }
+    extend(block, BLOCK_WORDS - PACKED_WORDS, sampler, index % SAMPLED == 1, fill);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use clap::builder::RangedU64ValueParser;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
-use super::truth::{Truth, extend_timed};
+use super::truth::{Truth, extend};
 
 /// Compute a = b + c * d on arrays of 1 to 64 MiB; each result is a new array.
 #[derive(Debug, clap::Args)]
@@ -97,10 +97,7 @@ where
         let (b, c, d) = (&b[at..at + count], &c[at..at + count], &d[at..at + count]);
         result.extend((0..count).map(|index| b[index] + c[index] * d[index]));
     };
-    match round % SAMPLED {
-        0 => extend_timed(&mut result, b.len(), sampler, fill),
-        _ => fill(&mut result, b.len()),
-    }
+    extend(&mut result, b.len(), sampler, round.is_multiple_of(SAMPLED), fill);
     std::hint::black_box(result)
 }
 
