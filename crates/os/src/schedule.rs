@@ -75,21 +75,6 @@ pub fn leave(processor: usize) {
     }
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts, on the first processor that it may
-/// run on. Returns whether the kernel agreed.
-pub fn stay_on_one() -> bool {
-    let Some(all) = allowed() else { return false };
-    // SAFETY: a structure of integers, for which zero is a value.
-    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the index is below the size of the set.
-    let first =
-        (0..libc::CPU_SETSIZE as usize).find(|&processor| unsafe { libc::CPU_ISSET(processor, &all) });
-    let Some(first) = first else { return false };
-    // SAFETY: as above.
-    unsafe { libc::CPU_SET(first, &mut one) };
-    allow(&one)
-}
-
 /// The processors that the calling thread may run on. `None` if there are more than 1024.
 pub(crate) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a structure of integers, for which zero is a value.
@@ -124,17 +109,6 @@ fn set(wish: &libc::sched_attr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_stays_has_one_processor() {
-        std::thread::spawn(|| {
-            assert!(stay_on_one());
-            // SAFETY: the set was filled in.
-            assert_eq!(unsafe { libc::CPU_COUNT(&allowed().unwrap()) }, 1);
-        })
-        .join()
-        .unwrap();
-    }
 
     #[test]
     fn turns_are_short_and_then_as_before_while_policy_and_niceness_stay() {

@@ -156,13 +156,6 @@ impl Calibrator {
     }
 }
 
-/// By how much a fault of any process takes longer while `stat`'s events are open, ns: the median of many
-/// openings, which take 0.1 s. `None` where they can't be opened.
-pub fn open_events_ns() -> Option<f64> {
-    let clock = Clock::begin(0);
-    open_ticks(t::OPENINGS).map(|ticks| ticks * clock.tick_ns())
-}
-
 /// By how much a touch takes longer while events of both kinds are open but off. `None` where they can't be
 /// opened.
 fn open_ticks(openings: usize) -> Option<f64> {

@@ -41,7 +41,6 @@ mod write_cost;
 
 use faultless_trace::observation::Observation;
 
-pub use calibrate::open_events_ns;
 pub use facts::host;
 pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};

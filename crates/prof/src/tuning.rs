@@ -19,8 +19,6 @@ pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
 /// How often events are opened to measure what that costs every fault; the median counts. Each opening
 /// patches the kernel's code, some 0.4 ms.
 pub(crate) const CALIBRATION_OPENINGS: usize = 5;
-/// The same for `doctor --check`, which subtracts it from the true cost of each program.
-pub(crate) const OPENINGS: usize = 200;
 /// Huge pages touched twice after a run that may have had some: 0.4 to 2 ms in all.
 pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
 /// Smallest ring of the calibration, pages. It holds the records of a block, or once those with stacks.

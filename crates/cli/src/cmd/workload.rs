@@ -26,7 +26,6 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
-use faultless_os::schedule;
 use faultless_trace::measurement::Count;
 use serde::{Deserialize, Serialize};
 
@@ -46,10 +45,6 @@ pub(crate) struct Args {
     /// Print checksum and times as one JSON object on stdout.
     #[arg(long, global = true)]
     json: bool,
-
-    /// Stay on one processor, the same for all programs with this flag.
-    #[arg(long, global = true, hide = true)]
-    one_processor: bool,
 
     /// Time every touch instead of some. Each page is then filled by itself, its first bytes first.
     #[arg(long, global = true, hide = true)]
@@ -107,9 +102,6 @@ pub(super) struct StandingTimes {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    if args.one_processor {
-        schedule::stay_on_one();
-    }
     if args.all_touches {
         truth::time_all();
     }

@@ -6,6 +6,9 @@
 //! burst is compared with the samples nearest in time, because prices drift. The median over the bursts is the
 //! excess. A period without a burst has the excess of the period before it, and the step of the readings where
 //! the period changed.
+//!
+//! A fault that only maps an existing page writes no page, so it leaves the recorder in the cache. Until bursts of
+//! such faults tell its excess, it has none, and the usual excess is its error.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,6 +34,8 @@ pub(super) struct Excess {
 #[derive(Default)]
 pub(super) struct Excesses {
     by_kind: HashMap<(u64, Kind), Excess>,
+    /// Of the kinds that only map a page, and of the others.
+    by_group: HashMap<(u64, bool), Excess>,
     by_period: HashMap<u64, Excess>,
 }
 
@@ -40,7 +45,7 @@ impl Excesses {
         let mut excesses = Self::default();
         let mut before: Option<(Vec<Reading>, Excess)> = None;
         for (period, samples) in by_period(found, weights) {
-            let mut all = Vec::new();
+            let mut groups = [Vec::new(), Vec::new()];
             for kind in ALL {
                 let own = readings(&samples, |fault| fault.kind == kind);
                 let measured: Vec<_> =
@@ -48,8 +53,12 @@ impl Excesses {
                 if let Some(excess) = Excess::of(&measured) {
                     excesses.by_kind.insert((period, kind), excess);
                 }
-                all.extend(measured);
+                groups[usize::from(only_maps(kind))].extend(measured);
             }
+            for (only_maps, group) in [false, true].into_iter().zip(&groups) {
+                excesses.by_group.extend(Excess::of(group).map(|excess| ((period, only_maps), excess)));
+            }
+            let all = groups.concat();
             let samples = readings(&samples, |fault| fault.kind != Kind::Major);
             let usual = Excess::of(&all).unwrap_or_else(|| Excess::after(before.as_ref(), &samples));
             excesses.by_period.insert(period, usual);
@@ -58,11 +67,22 @@ impl Excesses {
         excesses
     }
 
-    /// The excess of a sample. A kind without a burst has that of all kinds.
+    /// The excess of a sample. A kind without a burst has that of similar kinds, and without those of all kinds.
     pub(super) fn of(&self, period: u64, kind: Kind) -> Excess {
         let by_kind = self.by_kind.get(&(period, kind));
-        by_kind.or_else(|| self.by_period.get(&period)).copied().unwrap_or_default()
+        let measured = by_kind.or_else(|| self.by_group.get(&(period, only_maps(kind))));
+        let usual = || self.by_period.get(&period).copied().unwrap_or_default();
+        match measured {
+            Some(excess) => *excess,
+            None if only_maps(kind) => Excess { ns: 0.0, spread_ns: usual().ns.hypot(usual().spread_ns) },
+            None => usual(),
+        }
     }
+}
+
+/// Whether a fault of this kind maps an existing page instead of filling a new one.
+fn only_maps(kind: Kind) -> bool {
+    matches!(kind, Kind::ZeroPageRead | Kind::FileRead | Kind::Shared)
 }
 
 impl Excess {
@@ -121,6 +141,7 @@ fn step(before: &[Reading], samples: &[Reading]) -> f64 {
 }
 
 /// A burst beside samples: their excess, its price, and its weight.
+#[derive(Clone)]
 struct Beside {
     excess_ns: f64,
     price_ns: f64,
@@ -262,6 +283,19 @@ mod tests {
     fn a_kind_of_which_too_little_is_known_reads_as_much_too_much_as_the_others() {
         let found = run(|_| 97, |_| 300, |_| 1_000);
         assert_eq!(excess_of(&found, 97, Kind::Major), 300.0);
+    }
+
+    #[test]
+    fn a_fault_that_fills_no_page_reads_too_much_only_if_bursts_of_such_faults_show_it() {
+        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
+        let excess = Excesses::new(&found, &weights).of(97, Kind::ZeroPageRead);
+        assert_eq!(excess.ns, 0.0);
+        assert!(excess.spread_ns >= 300.0, "{excess:?}");
+        let samples = found.samples.iter_mut().map(|(fault, _)| fault);
+        for fault in found.faults.iter_mut().chain(samples) {
+            fault.kind = Kind::FileRead;
+        }
+        assert_eq!(excess_of(&(found, weights), 97, Kind::ZeroPageRead), 300.0);
     }
 
     #[test]

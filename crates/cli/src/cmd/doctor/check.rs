@@ -4,10 +4,9 @@
 //! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals
 //! hold, and the largest error in the counts of kinds.
 //!
-//! The truth of a watched run comes from a twin: the same program, unwatched, on the same processor at the
-//! same time. The two alternate every few ms, so a disturbance hits both alike. If they can't run together,
-//! the twin follows. Open events lengthen the faults of every process, the twin's too; this effect is
-//! measured and subtracted. Faults that the program does not time, such as faults at its start, are left out.
+//! The truth of a watched run comes from a plain run after it. A plain run beside it, on the same processor, would
+//! share its caches: figures were then up to 20 % too high. Faults that the program does not time, such as faults at
+//! its start, are left out.
 //! A standing workload does not time all of its touches; the mean of those that it times stands for the others.
 //!
 //! It does not correct anything.
@@ -19,7 +18,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 use faultless_os::spawn;
@@ -38,55 +36,38 @@ use crate::cmd::workload::timed::TimedTouches;
 
 use report::{Accuracy, Answer, HALF_WIDTH, HOLDING_SHARE, KIND_SHARE, ProgramReport, Report, SCHEMA};
 
-/// Rounds. In each, every program runs under `stat` and under `record`, each time with a twin. Chosen: at
-/// least 100 intervals for each verb.
+/// Rounds. In each, every program runs under `stat` and under `record`, each time followed by a plain run. Chosen:
+/// at least 100 intervals for each verb.
 const ROUNDS: usize = 10;
-/// How long the twin waits. Its watched partner is calibrated first, and must be alone during that time.
-const TWIN_DELAY: Duration = Duration::from_millis(20);
-/// A program: its name, the words after `workload`, and where its twin runs. The standing workload `mixed` is
-/// left out: it times too few pages, and they are not its own.
-struct TimedProgram(&'static str, &'static str, Twin);
-
-/// Where the twin of a watched program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Twin {
-    /// On the same processor at the same time.
-    Beside,
-    /// Afterwards. The program has several threads, or uses huge pages, which the kernel counts for the whole
-    /// machine.
-    After,
-}
+/// A program: its name, and the words after `workload`. The standing workload `mixed` is left out: it times too
+/// few pages, and they are not its own.
+struct TimedProgram(&'static str, &'static str);
 
 static PROGRAMS: [TimedProgram; 21] = [
-    TimedProgram("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
-    TimedProgram("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
-    TimedProgram("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
-    TimedProgram("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
-    TimedProgram("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
-    TimedProgram("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
-    TimedProgram("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
-    TimedProgram("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
-    TimedProgram("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
-    TimedProgram("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
-    TimedProgram("phases", "timed phases --pages 8192", Twin::Beside),
-    TimedProgram("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
-    TimedProgram("chunk-pipeline", "chunk-pipeline --json --all-touches", Twin::After),
-    TimedProgram("temporaries", "temporaries --json --all-touches --total-mib 1024", Twin::Beside),
-    TimedProgram("calloc-sparse", "calloc-sparse --json --all-touches", Twin::Beside),
-    TimedProgram("calloc-full", "calloc-full --json --all-touches", Twin::Beside),
-    TimedProgram("growth", "growth --json --all-touches --max-mib 512", Twin::Beside),
-    TimedProgram("bursts", "bursts --json --all-touches --bursts 1", Twin::Beside),
-    TimedProgram(
-        "idle-bursts",
-        "idle-bursts --json --all-touches --bursts 2 --blocks 250 --idle-ms 100",
-        Twin::Beside,
-    ),
+    TimedProgram("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8"),
+    TimedProgram("first touch", "timed first-touch --pages 2048 --rounds 60"),
+    TimedProgram("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24"),
+    TimedProgram("zero page", "timed zero-page --pages 2048 --rounds 40"),
+    TimedProgram("copy after fork", "timed copy --pages 2048 --rounds 30"),
+    TimedProgram("huge and base pages", "timed thp --pages 2048 --rounds 50"),
+    TimedProgram("huge pages between", "timed mthp --pages 2048 --rounds 60"),
+    TimedProgram("file, read", "timed file-read --pages 16384 --rounds 60"),
+    TimedProgram("file, private write", "timed file-write --pages 2048 --rounds 40"),
+    TimedProgram("two threads", "timed threads --pages 4000 --rounds 40"),
+    TimedProgram("phases", "timed phases --pages 8192"),
+    TimedProgram("children", "timed children --pages 4000 --rounds 20"),
+    TimedProgram("chunk-pipeline", "chunk-pipeline --json --all-touches"),
+    TimedProgram("temporaries", "temporaries --json --all-touches --total-mib 1024"),
+    TimedProgram("calloc-sparse", "calloc-sparse --json --all-touches"),
+    TimedProgram("calloc-full", "calloc-full --json --all-touches"),
+    TimedProgram("growth", "growth --json --all-touches --max-mib 512"),
+    TimedProgram("bursts", "bursts --json --all-touches --bursts 1"),
+    TimedProgram("idle-bursts", "idle-bursts --json --all-touches --bursts 2 --blocks 250 --idle-ms 100"),
     TimedProgram(
         "thread-churn",
         "thread-churn --json --all-touches --threads 10 --blocks 2 --block-kib 33000",
-        Twin::Beside,
     ),
-    TimedProgram("touch-once", "touch-once --json --all-touches", Twin::Beside),
+    TimedProgram("touch-once", "touch-once --json --all-touches"),
 ];
 
 /// Touches that a program timed itself.
@@ -99,12 +80,12 @@ struct OwnTimes {
     kinds: Vec<(Kind, u64)>,
 }
 
-/// One watched run and its twin.
+/// A watched run and the plain run after it.
 struct Said {
     /// The program's own times in the watched run; they contain the overhead of recording.
     own: OwnTimes,
-    /// The twin's times, without the effect of open events.
-    twin: OwnTimes,
+    /// The times of the plain run.
+    plain: OwnTimes,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
@@ -139,9 +120,8 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
         )));
     }
     let host = facts::host();
-    let open_events_ns = faultless_prof::open_events_ns().unwrap_or(0.0);
-    let rounds = take(&programs, &host, open_events_ns)?;
-    let report = report(&programs, host, open_events_ns, rounds);
+    let rounds = take(&programs, &host)?;
+    let report = report(&programs, host, rounds);
     if report.is_interrupted {
         eprintln!("faultless: interrupted; figures are of the rounds until then");
     }
@@ -156,11 +136,7 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
 
 /// All rounds of all programs. In a round each program runs under both verbs, which take turns in going
 /// first.
-fn take(
-    programs: &[&'static TimedProgram],
-    host: &Host,
-    open_events_ns: f64,
-) -> Result<Vec<Rounds>, Failure> {
+fn take(programs: &[&'static TimedProgram], host: &Host) -> Result<Vec<Rounds>, Failure> {
     let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);
@@ -175,7 +151,7 @@ fn take(
                 for turn in 0..2 {
                     rounds.warm.touch();
                     let is_stat = (round + turn) % 2 == 0;
-                    let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns);
+                    let said = program.said(is_stat, &mut rounds.warm);
                     // Ctrl-C reached the program too, and ended it.
                     if spawn::asked_to_end() {
                         break 'rounds;
@@ -202,33 +178,13 @@ impl TimedProgram {
 
     fn command(&self) -> Result<Vec<OsString>, Failure> {
         let program = std::env::current_exe()?.into_os_string();
-        let one = (self.2 == Twin::Beside).then_some("--one-processor");
-        let words = ["workload"].into_iter().chain(self.1.split(' ')).chain(one).map(Into::into);
-        Ok([program].into_iter().chain(words).collect())
+        Ok([program, "workload".into()].into_iter().chain(self.1.split(' ').map(Into::into)).collect())
     }
 
-    /// Runs it under a verb, and its twin.
-    fn said(
-        &'static self,
-        host: &Host,
-        is_stat: bool,
-        warm: &mut Warm,
-        open_events_ns: f64,
-    ) -> Result<Said, Failure> {
-        let mut watched = || if is_stat { self.stat(warm) } else { self.record() };
-        // If THP are always on, the kernel's machine-wide count would add the twin's to the program's.
-        if self.2 == Twin::After || host.thp == "always" {
-            let said = watched()?;
-            return Ok(Said { twin: self.plain()?, ..said });
-        }
-        let twin = std::thread::spawn(|| {
-            std::thread::sleep(TWIN_DELAY);
-            self.plain()
-        });
-        let said = watched();
-        // The panic has printed its reason.
-        let twin = twin.join().unwrap_or_else(|_| Err(Failure("--check: a thread ended early".into())));
-        Ok(Said { twin: twin?.without(open_events_ns), ..said? })
+    /// Runs it under a verb, and then plain.
+    fn said(&self, is_stat: bool, warm: &mut Warm) -> Result<Said, Failure> {
+        let said = if is_stat { self.stat(warm) } else { self.record() }?;
+        Ok(Said { plain: self.plain()?, ..said })
     }
 
     /// Runs it unwatched.
@@ -314,11 +270,6 @@ impl OwnTimes {
     fn price_ns(&self) -> f64 {
         self.ns / self.faults.max(1) as f64
     }
-
-    /// The same touches, each shorter by `each_ns`.
-    fn without(self, each_ns: f64) -> Self {
-        Self { ns: (self.ns - each_ns * self.faults as f64).max(0.0), ..self }
-    }
 }
 
 impl Said {
@@ -327,7 +278,7 @@ impl Said {
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
         Self {
             own,
-            twin: OwnTimes::default(),
+            plain: OwnTimes::default(),
             time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
             kinds,
         }
@@ -343,7 +294,7 @@ impl Said {
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
         Self {
             own,
-            twin: OwnTimes::default(),
+            plain: OwnTimes::default(),
             time_ns: findings.time_ns,
             kinds: kinds.chain(beyond).collect(),
         }
@@ -393,7 +344,7 @@ fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
 
-fn report(programs: &[&TimedProgram], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
+fn report(programs: &[&TimedProgram], host: Host, rounds: Vec<Rounds>) -> Report {
     let rows: Vec<ProgramReport> = programs
         .iter()
         .zip(rounds)
@@ -407,27 +358,18 @@ fn report(programs: &[&TimedProgram], host: Host, open_events_ns: f64, rounds: V
         .collect();
     let (answer, verdict) = verdict(&rows);
     let is_interrupted = spawn::asked_to_end();
-    Report {
-        schema: SCHEMA,
-        verdict,
-        answer,
-        host,
-        rounds: ROUNDS,
-        is_interrupted,
-        open_events_ns,
-        programs: rows,
-    }
+    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, is_interrupted, programs: rows }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> ProgramReport {
-    let twins: Vec<&OwnTimes> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
-    let Some(truth_ns) = median(&twins.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
+    let plain: Vec<&OwnTimes> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.plain).collect();
+    let Some(truth_ns) = median(&plain.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
         return ProgramReport { program, ..ProgramReport::default() };
     };
     // Every run has the same counts, except for pages that the kernel happened to map early.
-    let faults = twins[twins.len() / 2].kinds.clone();
+    let faults = plain[plain.len() / 2].kinds.clone();
     let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
-    let prices: Vec<f64> = twins.iter().map(|own| own.price_ns()).collect();
+    let prices: Vec<f64> = plain.iter().map(|own| own.price_ns()).collect();
     let spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
     ProgramReport { program, truth_ns, spread, stat, record, faults, cannot_say: None }
 }
@@ -442,7 +384,7 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
     let rounds: Vec<(Interval, f64)> = said
         .iter()
         .filter_map(|said| {
-            let truth_ns = said.twin.price_ns() * said.own.faults as f64;
+            let truth_ns = said.plain.price_ns() * said.own.faults as f64;
             let time = said.of_touches().filter(|time| time.value > 0.0 && truth_ns > 0.0)?;
             Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns))
         })

@@ -15,7 +15,7 @@ pub(super) const KIND_SHARE: f64 = 0.1;
 /// Larger relative errors of a kind's count are reported.
 pub(super) const KIND_ERROR: f64 = 0.2;
 /// Version of the JSON output. It rises when a field changes its meaning or disappears.
-pub(super) const SCHEMA: u32 = 3;
+pub(super) const SCHEMA: u32 = 4;
 
 /// The report, as JSON has it.
 #[derive(Debug, Serialize)]
@@ -27,8 +27,6 @@ pub(super) struct Report {
     pub(super) rounds: usize,
     /// The user ended the check early.
     pub(super) is_interrupted: bool,
-    /// How much longer a fault of any process takes while events are open, ns.
-    pub(super) open_events_ns: f64,
     pub(super) programs: Vec<ProgramReport>,
 }
 
@@ -47,9 +45,9 @@ pub(super) enum Answer {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ProgramReport {
     pub(super) program: &'static str,
-    /// Time in its touches, ns: the median of the twins.
+    /// Time in its touches, ns: the median of the plain runs.
     pub(super) truth_ns: f64,
-    /// Price of a fault in the slowest twin divided by that in the fastest.
+    /// Price of a fault in the slowest plain run divided by that in the fastest.
     pub(super) spread: f64,
     /// Its faults by kind.
     pub(super) faults: Vec<(Kind, u64)>,
@@ -66,8 +64,8 @@ pub(super) struct Accuracy {
     pub(super) ratio: Option<Interval>,
     /// Smallest and largest of the rounds.
     pub(super) extremes: Option<(f64, f64)>,
-    /// Price of a fault by the program's own clock: in the watched run, divided by its twin's. This is the
-    /// overhead of recording.
+    /// Price of a fault by the program's own clock: in the watched run, divided by that in its plain run. This
+    /// is the overhead of recording.
     pub(super) lengthened: f64,
     /// Rounds whose interval contains the truth.
     pub(super) holds: usize,

@@ -15,8 +15,8 @@ pub(super) fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
         "Measured time divided by the true time: median of {} rounds with its 95 % interval, and how many of the verb's own intervals hold the \
-         truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth of a run is what a twin, the \
-         same program unwatched on the same processor at the same time, took for the same touches.",
+         truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth is \
+         what the same program took for its touches in a plain run after each run.",
         report.rounds,
         LIMITS.0,
         LIMITS.1,
