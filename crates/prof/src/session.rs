@@ -12,7 +12,6 @@ mod cpu_buffer;
 use std::os::fd::BorrowedFd;
 
 use faultless_os::close::close_later;
-use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::spawn::allow_many_descriptors;
@@ -303,7 +302,7 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.uncounted);
+        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.unsampled());
         let huge = facts::huge_faults().zip(self.huge_faults).map(|(now, then)| now.saturating_sub(then));
         Counts {
             user_faults: self.user.count(),
@@ -327,24 +326,19 @@ impl Session {
         counts.filter(|_| !self.buffers.is_empty())
     }
 
-    /// Faults counted while the sampled events were off for realignment. Without them these faults would look
-    /// like failed accesses.
+    /// Faults that happened while the sampled events were off. Without them these faults would look like failed
+    /// accesses.
     fn unsampled(&self) -> u64 {
-        let sampled = self.sampled(Sampled::All);
-        let user = self.user.count().filter(|_| self.user_only);
-        user.zip(sampled).map_or(self.uncounted, |(user, sampled)| user.saturating_sub(sampled))
+        let counted = self.user.count().zip(self.sampled(Sampled::All));
+        // Sampled events also see kernel-mode faults, so the counter never exceeds them for another reason.
+        counted.map_or(0, |(user, sampled)| user.saturating_sub(sampled)).max(self.uncounted)
     }
 
-    /// Runs work that switches the sampled events off for a moment. The moment is long if this thread loses its
-    /// processor. Then the counter of user mode says how many faults the events missed.
+    /// Runs work that switches the sampled events off for a moment: 50 us, or longer if this thread loses its
+    /// processor. The counter of user mode says how many faults they missed.
     fn with_samples_off(&mut self, work: impl FnOnce(&Self)) {
-        let begin_ns = now_ns();
-        // Sampled events also see kernel-mode faults, so the counter never exceeds them.
         let (sampled, user) = (self.sampled(Sampled::All), self.user.count());
         work(self);
-        if now_ns() - begin_ns < t::SAMPLES_OFF_NS {
-            return;
-        }
         let since =
             |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
         let user = since(self.user.count(), user);

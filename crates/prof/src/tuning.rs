@@ -119,9 +119,6 @@ pub(crate) const ALIGN_NS: u64 = 50_000_000;
 /// its time in faults, all 16 fail in one of 100 cases. With 4 attempts, one run in four lost the times of
 /// half its samples (measured).
 pub(crate) const ALIGNS_MAX: u32 = 16;
-/// Time, ns, from which on the faults are counted that sampled events missed while they were off. Switching them
-/// takes 50 us on a free processor.
-pub(crate) const SAMPLES_OFF_NS: u64 = 500_000;
 /// Bytes of stack copied per sample. Six frames of small functions take 256 (measured), six of real functions
 /// about 1024.
 pub(crate) const STACK_BYTES: u32 = 1024;
