@@ -39,12 +39,18 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What is said of the output itself. Without a build of the whole workspace other programs are missing too.
+fn of_output(output: &Output) -> String {
+    let is_of_output = |line: &&str| !line.starts_with("faultless: completions left out: ");
+    stderr(output).lines().filter(is_of_output).map(|line| format!("{line}\n")).collect()
+}
+
 #[test]
 fn a_full_device_is_one_line_with_the_remedy() {
     for words in [&["man"][..], &["completions", "bash"], &["doctor", "--json"]] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = faultless(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
-        let said = stderr(&output);
+        let said = of_output(&output);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.starts_with("faultless: standard output: No space left on device; "), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -57,7 +63,7 @@ fn a_closed_pipe_is_no_failure() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = faultless(words).stdout(writer).stderr(Stdio::piped()).output().unwrap();
-        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()), "{words:?}");
+        assert_eq!((output.status.code(), of_output(&output)), (Some(0), String::new()), "{words:?}");
     }
 }
 
