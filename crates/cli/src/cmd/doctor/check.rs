@@ -9,6 +9,9 @@
 //! its start, are left out.
 //! A standing workload does not time all of its touches; the mean of those that it times stands for the others.
 //!
+//! The machine's speed changes between runs, and no interval of one run knows that. As a yardstick, the plain run
+//! before a watched run is judged as if it were a measurement with an interval as wide as the verb's.
+//!
 //! It does not correct anything.
 
 mod report;
@@ -86,6 +89,8 @@ struct Said {
     own: OwnTimes,
     /// The times of the plain run.
     plain: OwnTimes,
+    /// Those of the plain run before the watched one. `None` in a program's first run.
+    before: Option<OwnTimes>,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
@@ -94,13 +99,14 @@ struct Said {
 /// One program's rounds.
 struct Rounds {
     warm: Warm,
+    last_plain: Option<OwnTimes>,
     stat: Vec<Said>,
     record: Vec<Said>,
 }
 
 impl Rounds {
     fn new(warm: Warm) -> Self {
-        Self { warm, stat: Vec::new(), record: Vec::new() }
+        Self { warm, last_plain: None, stat: Vec::new(), record: Vec::new() }
     }
 
     fn is_empty(&self) -> bool {
@@ -157,6 +163,7 @@ fn take(programs: &[&'static TimedProgram], host: &Host) -> Result<Vec<Rounds>, 
                         break 'rounds;
                     }
                     let said = said?;
+                    let said = Said { before: rounds.last_plain.replace(said.plain.clone()), ..said };
                     if is_stat { &mut rounds.stat } else { &mut rounds.record }.push(said);
                 }
             }
@@ -279,6 +286,7 @@ impl Said {
         Self {
             own,
             plain: OwnTimes::default(),
+            before: None,
             time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
             kinds,
         }
@@ -295,6 +303,7 @@ impl Said {
         Self {
             own,
             plain: OwnTimes::default(),
+            before: None,
             time_ns: findings.time_ns,
             kinds: kinds.chain(beyond).collect(),
         }
@@ -389,13 +398,23 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
             Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns))
         })
         .collect();
+    // The plain run before, with the verb's relative interval, divided by the truth.
+    let plain: Vec<Interval> = said
+        .iter()
+        .filter_map(|said| {
+            let ratio = said.before.as_ref()?.price_ns() / said.plain.price_ns();
+            let time = said.of_touches().filter(|time| time.value > 0.0)?;
+            Some(time.times(ratio / time.value))
+        })
+        .collect();
     let median_of = |rounds: &[&(Interval, f64)], figure: &dyn Fn(&(Interval, f64)) -> f64| {
         median(&rounds.iter().map(|round| figure(round)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     };
     let ratio = interval_of(&rounds, |rounds| median_of(rounds, &|(time, _)| time.value));
     let lengthened = median_of(&rounds.iter().collect::<Vec<_>>(), &|round| round.1);
     let ratios: Vec<Interval> = rounds.iter().map(|(time, _)| *time).collect();
-    let holds = ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high);
+    let holds =
+        |ratios: &[Interval]| ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high).count();
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -403,8 +422,10 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
         ratio,
         extremes: ends(&ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>()),
         lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
-        holds: holds.count(),
+        holds: holds(&ratios),
         intervals: rounds.len(),
+        plain_holds: holds(&plain),
+        plain_intervals: plain.len(),
         half_width: median(&half_widths.collect::<Vec<f64>>()).unwrap_or(0.0),
         worst: worst.get(worst.len() / 2).copied(),
     }

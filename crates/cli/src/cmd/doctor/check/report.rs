@@ -71,6 +71,10 @@ pub(super) struct Accuracy {
     pub(super) holds: usize,
     /// Rounds with an interval.
     pub(super) intervals: usize,
+    /// Rounds in which the plain run before, with an interval as wide, contains the truth.
+    pub(super) plain_holds: usize,
+    /// Rounds with a plain run before.
+    pub(super) plain_intervals: usize,
     /// Half-width of the interval divided by its value: median of the rounds.
     pub(super) half_width: f64,
     /// The kind with the largest error, the relative error, and the reported count; all from the median

@@ -8,6 +8,7 @@ fn said(plain_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
     Said {
         own: own(1.1 * plain_ms),
         plain: own(plain_ms),
+        before: None,
         time_ns: Some(interval),
         kinds: vec![(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, copies, ms * 0.3e6)],
     }
@@ -48,6 +49,23 @@ fn a_machine_that_slows_down_for_a_run_is_no_error_and_what_recording_adds_is() 
             && verdict.contains("record could time no faults"),
         "{verdict}"
     );
+}
+
+#[test]
+fn a_plain_run_with_the_interval_of_the_verb_is_the_yardstick() {
+    // Intervals are 10 % wide to each side. The plain run before is off by nothing, 5 % and 20 %.
+    let said: Vec<Said> = [None, Some(10.0), Some(10.5), Some(8.0)]
+        .map(|before_ms| Said { before: before_ms.map(own), ..said(10.0, 10.0, 1.0, 500) })
+        .into();
+    let mut row = row("x", &rounds([(10.0, 10.0); 3], 500));
+    row.stat = arm(&row.faults, &said);
+    assert_eq!((row.stat.plain_holds, row.stat.plain_intervals), (2, 3), "{:?}", row.stat);
+    let (answer, verdict) = verdict(std::slice::from_ref(&row));
+    let programs = vec![row];
+    let host = Host::default();
+    let report = Report { schema: SCHEMA, verdict, answer, host, rounds: 4, is_interrupted: false, programs };
+    let text = text(&report).replace('\n', " ");
+    assert!(text.contains("says the truth in 2 of 3 rounds"), "{text}");
 }
 
 #[test]
