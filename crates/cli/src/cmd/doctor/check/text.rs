@@ -69,8 +69,8 @@ fn yardstick(report: &Report) -> String {
     let (holds, of) =
         arms.fold((0, 0), |(holds, of), arm| (holds + arm.plain_holds, of + arm.plain_intervals));
     format!(
-        "The machine's speed changes between runs. With intervals as wide, the plain run before says the truth in {holds} of \
-         {of} rounds: no verb can do much better here."
+        "The machine's speed changes between runs, which no interval of one run knows. With intervals as wide, the plain run \
+         before says the truth in {holds} of {of} rounds."
     )
 }
 
