@@ -184,6 +184,8 @@ fn verdict(advice: &Advice) -> String {
             |standings: &[Standing]| advice.scores.iter().any(|score| standings.contains(&score.standing));
         return if advice.rounds == 0 {
             "No verdict, for no round was finished"
+        } else if advice.rounds == 1 {
+            "No verdict from one round"
         } else if advice.scores.len() == 1 {
             "No cure can be tried here"
         } else if any(&[Standing::TooMuchMemory]) {

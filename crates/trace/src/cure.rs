@@ -139,7 +139,7 @@ const RULES: [Rule; 7] = [
         saves: thresholds,
         why: |p| {
             format!(
-                "{} of its faults touch pages that its own earlier blocks had covered, and the blocks lie just above what malloc maps one by one or trims",
+                "{} of its faults touch pages that its own earlier blocks had covered, and malloc maps blocks of this size one by one, or trims them",
                 Percent(p.refault())
             )
         },

@@ -74,7 +74,7 @@ fn remedies(findings: &Findings) -> Markup {
                     }
                 }
                 @if !none.is_empty() { p.faint { (none) } }
-                @if let Some(next) = findings.next { p { "Next: " (section::step(next, findings)) } }
+                @if let Some(next) = section::next(findings) { p { "Next: " (next) } }
             }
         }
     }

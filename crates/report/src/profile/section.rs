@@ -11,7 +11,7 @@ use crate::palette::Palette;
 use crate::stat::{headed, kernel_lines, verdict_lines};
 use crate::table::{Align, Names, columns, hang, shorten, wrap};
 use crate::text::{command, plain};
-use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW};
+use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW, WORTH_FROM, WORTH_FROM_SECONDS};
 
 /// A longer command is `CMD` in a next step.
 const COMMAND: usize = 40;
@@ -261,9 +261,7 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     }
     let uncured: Vec<&Remedy> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
     lines.extend(no_cure(&uncured, width).into_iter().map(|line| palette.faint(&line)));
-    if let Some(next) = findings.next {
-        lines.extend(wrap("   Next: ", &step(next, findings), width));
-    }
+    lines.extend(next(findings).into_iter().flat_map(|next| wrap("   Next: ", &next, width)));
     headed("What to do", palette, lines)
 }
 
@@ -289,10 +287,22 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
     hang("   ", 5, &format!("{head} {}.", parts.join("; ")), width)
 }
 
+/// The next step in words, as `stat` says it too.
+pub(super) fn next(findings: &Findings) -> Option<String> {
+    let next = findings.next?;
+    let is_little = |time_ns: Interval| {
+        time_ns.high < WORTH_FROM * findings.cpu_ns as f64 || time_ns.high < WORTH_FROM_SECONDS * 1e9
+    };
+    if findings.disk_ns == 0.0 && findings.time_ns.is_some_and(is_little) {
+        return Some("nothing. Page faults take too little time to be worth a change.".to_owned());
+    }
+    Some(step(next, findings))
+}
+
 /// The next step, as a command.
-pub(super) fn step(next: Next, findings: &Findings) -> String {
-    let words = if findings.command.is_empty() { "CMD".to_owned() } else { command(&findings.command) };
-    let words = if words.chars().count() > COMMAND { "CMD".to_owned() } else { words };
+fn step(next: Next, findings: &Findings) -> String {
+    let words = if findings.command.is_empty() { "COMMAND".to_owned() } else { command(&findings.command) };
+    let words = if words.chars().count() > COMMAND { "COMMAND".to_owned() } else { words };
     match next {
         Next::Advise => {
             format!("faultless advise -- {words} measures the cures that need no change of the program")

@@ -72,7 +72,7 @@ fn sources(basis: &Basis<'_>, palette: Palette, width: usize) -> Vec<String> {
     for source in sources {
         let state = if source.used { "used    " } else { "not used" };
         let first = format!("   {state}  {:<longest$}  ", plain(&source.source));
-        let note = if is_told(source) { "denied: see Missing" } else { &source.note };
+        let note = if is_told(source) { "see Missing" } else { &source.note };
         let wrapped = wrap(&first, &plain(note), width);
         lines.extend(wrapped.into_iter().map(|l| if source.used { l } else { palette.warn(&l) }));
     }

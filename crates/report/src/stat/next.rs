@@ -4,6 +4,7 @@ use faultless_trace::Stat;
 use faultless_trace::observation::ALL_PROCESSES;
 
 use super::section::headed;
+use super::sentence::waits_for_disk;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
 use crate::text;
@@ -14,7 +15,9 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
         return Vec::new();
     }
     let time = stat.time.as_ref();
-    if time.is_some_and(|time| time.share.high < WORTH_FROM || time.seconds.high < WORTH_FROM_SECONDS) {
+    if !waits_for_disk(stat)
+        && time.is_some_and(|time| time.share.high < WORTH_FROM || time.seconds.high < WORTH_FROM_SECONDS)
+    {
         return vec![" Next: nothing. Page faults take too little time to be worth a change.".to_owned()];
     }
     if stat.command == ALL_PROCESSES {

@@ -78,9 +78,14 @@ fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRo
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }
-    // Without the shared line there is room for one more row.
+    // Without the shared line there is room for one more row. A row without a time may be most of the faults.
     if shown.len() > KINDS_SHOWN + usize::from(folded.is_empty()) {
-        folded.splice(0..0, shown.split_off(KINDS_SHOWN));
+        let weight = |row: &KindRow| (row.faults as f64 / all).max(of_time(row));
+        let mut weights: Vec<f64> = shown.iter().map(|row| weight(row)).collect();
+        weights.sort_by(|a, b| b.total_cmp(a));
+        let (heavy, light) = shown.into_iter().partition(|row| weight(row) >= weights[KINDS_SHOWN - 1]);
+        shown = heavy;
+        folded.splice(0..0, Vec::<&KindRow>::from(light));
     }
     (shown, folded)
 }
@@ -173,6 +178,30 @@ mod tests {
             p50_ns: None,
             source: Source::Sampled,
         }
+    }
+
+    #[test]
+    fn a_kind_without_a_time_that_makes_most_faults_is_shown() {
+        use Kind::{
+            BeforeExec, CowAfterFork, FilePrivateWrite, FileRead, HeapFirstWrite, KernelMode, MmapFirstWrite,
+            Stack, ZeroPageRead,
+        };
+        let timed = [
+            MmapFirstWrite,
+            HeapFirstWrite,
+            Stack,
+            FileRead,
+            FilePrivateWrite,
+            ZeroPageRead,
+            KernelMode,
+            CowAfterFork,
+            BeforeExec,
+        ];
+        let mut rows: Vec<KindRow> = timed.iter().map(|&kind| row(kind, 30, None)).collect();
+        rows.push(KindRow { seconds: None, ..row(Kind::Major, 3000, None) });
+        let (shown, folded) = fold(&rows, 3270.0, 270e-6);
+        assert!(shown.iter().any(|row| row.kind == Kind::Major));
+        assert_eq!(shown.len() + folded.len(), 10);
     }
 
     #[test]

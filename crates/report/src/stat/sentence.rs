@@ -6,7 +6,7 @@ use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Point};
 
 use crate::figure::Figure;
-use crate::tuning::UNKNOWN_FROM;
+use crate::tuning::{KIND_FROM, MAJORS_FROM, UNKNOWN_FROM};
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
@@ -28,6 +28,12 @@ pub(super) fn answer(stat: &Stat) -> String {
             },
         });
     }
+    if waits_for_disk(stat) {
+        answer.push_str(&format!(
+            "; {} waited for the disk, for a time that is not known",
+            Count(stat.usage.major_faults).of("fault")
+        ));
+    }
     answer.push('.');
     match stat.exit {
         Exit::Signal(signal) => answer.push_str(&format!(" The command was ended by signal {signal}.")),
@@ -37,6 +43,13 @@ pub(super) fn answer(stat: &Stat) -> String {
         _ => {}
     }
     answer
+}
+
+/// Whether enough faults read from the disk to be worth a word. The time of such a fault is mostly a wait, which
+/// `stat` does not measure.
+pub(super) fn waits_for_disk(stat: &Stat) -> bool {
+    let major = stat.usage.major_faults;
+    major >= MAJORS_FROM && major as f64 >= KIND_FROM * stat.faults() as f64
 }
 
 /// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ...". Without

@@ -94,7 +94,11 @@ fn differences(before: &[Run], after: &[Run], facts: &[(&str, Fact)]) -> Vec<Str
         let faults = before.iter().chain(after).nth(index).map_or(0, |run| run.profile.faults.len()) as f64;
         let lost: u64 = run.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
         if lost as f64 > DIFF_LOST * (faults + lost as f64) {
-            warnings.push(format!("recording {name} lost {lost} records beside {faults} faults"));
+            warnings.push(format!(
+                "recording {name} has {} and lost {}",
+                Count(faults as u64).of("recorded fault"),
+                Count(lost).of("record")
+            ));
         }
         match &run.footer {
             None => warnings.push(format!("recording {name} has no end: it was cut off")),
