@@ -83,9 +83,10 @@ fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRo
         let weight = |row: &KindRow| (row.faults as f64 / all).max(of_time(row));
         let mut weights: Vec<f64> = shown.iter().map(|row| weight(row)).collect();
         weights.sort_by(|a, b| b.total_cmp(a));
-        let (heavy, light) = shown.into_iter().partition(|row| weight(row) >= weights[KINDS_SHOWN - 1]);
+        let (heavy, light): (Vec<_>, Vec<_>) =
+            shown.into_iter().partition(|row| weight(row) >= weights[KINDS_SHOWN - 1]);
         shown = heavy;
-        folded.splice(0..0, Vec::<&KindRow>::from(light));
+        folded.splice(0..0, light);
     }
     (shown, folded)
 }

@@ -538,7 +538,7 @@ fn recordings_that_are_not_alike_are_warned_of() {
     other.recording.losses = vec![Loss { cpu: None, begin_ns: 0, end_ns: 1, lost: 5000 }];
     other.recording.footer = None;
     let found = diff(&[run(&program(), QUIET)], &[other]);
-    let words = ["kernel", "huge pages", "every fault", "lost 5000", "cut off"];
+    let words = ["kernel", "huge pages", "every fault", "lost 5 000", "cut off"];
     for word in words {
         assert!(found.warnings.iter().any(|line| line.contains(word)), "{word}: {:#?}", found.warnings);
     }
