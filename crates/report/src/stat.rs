@@ -16,6 +16,7 @@ mod tick;
 use faultless_trace::Stat;
 
 pub(crate) use explain::{Basis, explanation, told};
+pub(crate) use next::{NOTHING, takes_little};
 pub use repeated::{repeated, repeated_json};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};

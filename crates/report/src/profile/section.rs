@@ -8,10 +8,10 @@ use faultless_trace::stat::Interval;
 
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::stat::{headed, kernel_lines, verdict_lines};
+use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
 use crate::table::{Align, Names, columns, hang, shorten, wrap};
 use crate::text::{command, plain};
-use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW, WORTH_FROM, WORTH_FROM_SECONDS};
+use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW};
 
 /// A longer command is `CMD` in a next step.
 const COMMAND: usize = 40;
@@ -290,11 +290,10 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
 /// The next step in words, as `stat` says it too.
 pub(super) fn next(findings: &Findings) -> Option<String> {
     let next = findings.next?;
-    let is_little = |time_ns: Interval| {
-        time_ns.high < WORTH_FROM * findings.cpu_ns as f64 || time_ns.high < WORTH_FROM_SECONDS * 1e9
-    };
+    let is_little =
+        |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));
     if findings.disk_ns == 0.0 && findings.time_ns.is_some_and(is_little) {
-        return Some("nothing. Page faults take too little time to be worth a change.".to_owned());
+        return Some(NOTHING.to_owned());
     }
     Some(step(next, findings))
 }

@@ -2,6 +2,7 @@
 
 use faultless_trace::Stat;
 use faultless_trace::observation::ALL_PROCESSES;
+use faultless_trace::stat::{FaultTime, Interval};
 
 use super::section::headed;
 use super::sentence::waits_for_disk;
@@ -10,15 +11,21 @@ use crate::table::{Align, SCREEN, columns};
 use crate::text;
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
+/// What to do about faults that take little time.
+pub(crate) const NOTHING: &str = "nothing. Page faults take too little time to be worth a change.";
+
+/// Whether faults take too little time for a cure to matter: their seconds, and their share of the CPU time.
+pub(crate) fn takes_little(seconds: Interval, share: Interval) -> bool {
+    share.high < WORTH_FROM || seconds.high < WORTH_FROM_SECONDS
+}
+
 pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.faults() == 0 {
         return Vec::new();
     }
-    let time = stat.time.as_ref();
-    if !waits_for_disk(stat)
-        && time.is_some_and(|time| time.share.high < WORTH_FROM || time.seconds.high < WORTH_FROM_SECONDS)
-    {
-        return vec![" Next: nothing. Page faults take too little time to be worth a change.".to_owned()];
+    let is_little = |time: &FaultTime| takes_little(time.seconds, time.share);
+    if !waits_for_disk(stat) && stat.time.as_ref().is_some_and(is_little) {
+        return vec![format!(" Next: {NOTHING}")];
     }
     if stat.command == ALL_PROCESSES {
         return headed("Next", palette, vec!["   which process   faultless top".to_owned()]);
@@ -31,4 +38,41 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
     headed("Next", palette, columns(3, &[Align::Left; 2], &[line(CURE, "advise"), line(SITE, "record")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::sentence::answer;
+    use faultless_trace::observation::{Observation, Usage};
+    use faultless_trace::stat::Source;
+
+    fn stat(minor_faults: u64, major_faults: u64) -> Stat {
+        let usage = Usage { minor_faults, major_faults, ..Usage::default() };
+        let little = Interval { value: 1e-4, low: 1e-4, high: 1e-4 };
+        let time = FaultTime {
+            source: Source::Sampled,
+            timed: 71,
+            p50_ns: 1e3,
+            p90_ns: 1e3,
+            p99_ns: 1e3,
+            raw_p50_ns: 1e3,
+            offset_ns: 0.0,
+            seconds: little,
+            share: little,
+            us_per_mib: None,
+        };
+        let stat = Stat::from_observation(&Observation { usage, ..Observation::default() });
+        Stat { time: Some(time), ..stat }
+    }
+
+    #[test]
+    fn little_time_is_worth_nothing_unless_many_faults_wait_for_the_disk() {
+        let says_nothing = |stat: &Stat| next(stat, Palette(false)).concat().contains(NOTHING);
+        let (few, many) = (stat(3000, 9), stat(71, 3000));
+        assert!(says_nothing(&few) && !says_nothing(&many));
+        assert!(!answer(&few).contains("disk"));
+        let said = answer(&many);
+        assert!(said.contains("3 000 faults waited for the disk"), "{said}");
+    }
 }

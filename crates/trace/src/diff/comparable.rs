@@ -91,12 +91,12 @@ fn differences(before: &[Run], after: &[Run], facts: &[(&str, Fact)]) -> Vec<Str
             "before" => format!("{which} {}", index + 1),
             _ => format!("{which} {}", index + 1 - before.len()),
         };
-        let faults = before.iter().chain(after).nth(index).map_or(0, |run| run.profile.faults.len()) as f64;
+        let faults = before.iter().chain(after).nth(index).map_or(0, |run| run.profile.faults.len()) as u64;
         let lost: u64 = run.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
-        if lost as f64 > DIFF_LOST * (faults + lost as f64) {
+        if lost as f64 > DIFF_LOST * (faults as f64 + lost as f64) {
             warnings.push(format!(
                 "recording {name} has {} and lost {}",
-                Count(faults as u64).of("recorded fault"),
+                Count(faults).of("recorded fault"),
                 Count(lost).of("record")
             ));
         }

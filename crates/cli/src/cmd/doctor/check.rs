@@ -389,30 +389,27 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
-    // Of each round: the measured time divided by the truth, and the overhead of recording.
-    let rounds: Vec<(Interval, f64)> = said
+    // Of each round: the measured time divided by the truth, the overhead of recording, and the plain run before
+    // with the verb's relative interval, divided by the truth.
+    type Round = (Interval, f64, Option<Interval>);
+    let rounds: Vec<Round> = said
         .iter()
         .filter_map(|said| {
-            let truth_ns = said.plain.price_ns() * said.own.faults as f64;
+            let price_ns = said.plain.price_ns();
+            let truth_ns = price_ns * said.own.faults as f64;
             let time = said.of_touches().filter(|time| time.value > 0.0 && truth_ns > 0.0)?;
-            Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns))
+            let before =
+                said.before.as_ref().map(|before| time.times(before.price_ns() / price_ns / time.value));
+            Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns, before))
         })
         .collect();
-    // The plain run before, with the verb's relative interval, divided by the truth.
-    let plain: Vec<Interval> = said
-        .iter()
-        .filter_map(|said| {
-            let ratio = said.before.as_ref()?.price_ns() / said.plain.price_ns();
-            let time = said.of_touches().filter(|time| time.value > 0.0)?;
-            Some(time.times(ratio / time.value))
-        })
-        .collect();
-    let median_of = |rounds: &[&(Interval, f64)], figure: &dyn Fn(&(Interval, f64)) -> f64| {
+    let median_of = |rounds: &[&Round], figure: &dyn Fn(&Round) -> f64| {
         median(&rounds.iter().map(|round| figure(round)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     };
-    let ratio = interval_of(&rounds, |rounds| median_of(rounds, &|(time, _)| time.value));
+    let ratio = interval_of(&rounds, |rounds| median_of(rounds, &|(time, ..)| time.value));
     let lengthened = median_of(&rounds.iter().collect::<Vec<_>>(), &|round| round.1);
-    let ratios: Vec<Interval> = rounds.iter().map(|(time, _)| *time).collect();
+    let ratios: Vec<Interval> = rounds.iter().map(|(time, ..)| *time).collect();
+    let plain: Vec<Interval> = rounds.iter().filter_map(|(.., before)| *before).collect();
     let holds =
         |ratios: &[Interval]| ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high).count();
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
