@@ -83,18 +83,17 @@ pub struct Host {
 
 impl Host {
     /// Bytes of anonymous memory that a fault of this kind makes resident. `None` for file pages
-    /// (fault-around maps several), the zero page, shared memory and unknown kinds.
+    /// (fault-around maps several), the zero page, shared memory and unknown kinds, and for a write after a
+    /// fork: the page was resident before, and is copied only while another process has it too.
     pub fn bytes_made_resident(&self, kind: Kind) -> Option<f64> {
         use Kind::{
-            BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
-            KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
+            BssFirstWrite, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode, KernelOrPopulate,
+            MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
         };
         match kind {
             Thp => Some(self.thp_bytes as f64),
-            MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead
-            | CowAfterFork | Stack | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => {
-                Some(self.page_bytes as f64)
-            }
+            MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead | Stack
+            | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => Some(self.page_bytes as f64),
             _ => None,
         }
     }

@@ -8,9 +8,9 @@
 //!
 //! | region | rule | weakness |
 //! |---|---|---|
-//! | heap | named `[heap]` | brk heaps only; malloc's arenas are mmap |
+//! | heap | named `[heap]`, or anonymous and first within 32 MiB above the program and its bss: the kernel names the heap only once it has grown | brk heaps only; malloc's arenas are mmap. Without address randomisation the first piece counts as bss. aarch64 puts it up to 1 GiB away: there it is mmap until it grows |
 //! | bss | anonymous, begins where a writable private mapping ends of a file whose code is mapped too, or named so | the page shared with the data segment counts as data; a dlclosed library leaves its bss behind |
-//! | stack | named `[stack...`, or `MAP_STACK`, or anonymous memory that fills a PROT_NONE mapping except for a guard below (how glibc and musl make thread stacks), or up to 64 MiB below `[stack]` | stacks from plain malloc or with MADV_GUARD are mmap |
+//! | stack | named `[stack...`, or `MAP_STACK`, or anonymous memory that fills a PROT_NONE mapping except for a guard below and as much above: the guard of the stack above (how glibc and musl make thread stacks), or up to 64 MiB below `[stack]` | stacks from plain malloc or with MADV_GUARD are mmap |
 //! | shared | `MAP_SHARED` and writable | |
 //! | file | a file's name: read, or writable and private | |
 //! | mmap | any other anonymous memory | |
@@ -28,6 +28,9 @@ use crate::tuning::{MAP_SHARED, MAP_STACK, PROT_EXEC, PROT_WRITE};
 const STACK_REACH_BYTES: u64 = 64 << 20;
 /// Largest guard below a thread's stack, in bytes; glibc's is a page.
 const GUARD_MAX_BYTES: u64 = 1 << 20;
+
+/// Furthest that x86-64 puts the heap above the program's end, in bytes (`arch_randomize_brk`).
+const HEAP_REACH_BYTES: u64 = 32 << 20;
 
 /// What lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,17 +101,42 @@ struct Vma {
     whole: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Program {
+    name: u32,
+    /// End of its mappings and of the bss behind them.
+    end: u64,
+    has_heap: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Process {
     vmas: Rc<BTreeMap<u64, Vma>>,
     /// Names of files with mapped code: the program and its libraries, which alone have bss.
     code: Rc<BTreeSet<u32>>,
+    /// The file whose code was mapped first.
+    program: Option<Program>,
     generation: u32,
     fork: Option<Fork>,
     /// When the first mappings were reported, for a process whose start was not seen.
     found_ns: Option<u64>,
     /// Threads beyond the first.
     more_threads: u32,
+}
+
+impl Program {
+    fn begins_heap(&self, begin: u64) -> bool {
+        !self.has_heap && begin >= self.end && begin - self.end <= HEAP_REACH_BYTES
+    }
+
+    fn saw(&mut self, name: u32, region: Region, begin: u64, end: u64) {
+        match region {
+            Region::Heap => self.has_heap = true,
+            Region::Bss if begin <= self.end => self.end = self.end.max(end),
+            _ if name == self.name => self.end = self.end.max(end),
+            _ => {}
+        }
+    }
 }
 
 /// The name for addresses in no known mapping.
@@ -173,7 +201,7 @@ impl Processes {
         if end <= map.begin {
             return;
         }
-        let names = [map.name.as_str(), "[bss]", "[stack]"].map(|name| self.number(name));
+        let names = [map.name.as_str(), "[bss]", "[stack]", "[heap]"].map(|name| self.number(name));
         let unseen = || Process { found_ns: Some(time_ns), ..Process::default() };
         let process = self.processes.entry(pid).or_insert_with(unseen);
         let generation = process.generation;
@@ -182,15 +210,23 @@ impl Processes {
         let is_file = matches!(region, Region::File | Region::FilePrivate);
         if is_file && map.prot & PROT_EXEC != 0 && !process.code.contains(&names[0]) {
             Rc::make_mut(&mut process.code).insert(names[0]);
+            process.program.get_or_insert(Program { name: names[0], end, has_heap: false });
         }
         if region == Region::Mmap && ends_data_segment(vmas, &process.code, map.begin) {
             region = Region::Bss;
+        }
+        if let Some(program) = &mut process.program {
+            if region == Region::Mmap && program.begins_heap(map.begin) {
+                region = Region::Heap;
+            }
+            program.saw(names[0], region, map.begin, end);
         }
         let stack_end = if region == Region::Mmap { thread_stack_end(vmas, map.begin, end) } else { None };
         let vma = |end, region| {
             let name = match region {
                 Region::Bss => names[1],
                 Region::Stack => names[2],
+                Region::Heap => names[3],
                 _ => names[0],
             };
             let record = MapRecord { time_ns, len_bytes: map.len_bytes };
@@ -201,7 +237,7 @@ impl Processes {
                 if stack_end < end {
                     overlay(vmas, stack_end, vma(end, region));
                 }
-                overlay(vmas, map.begin, vma(stack_end.min(end), Region::Stack));
+                overlay(vmas, map.begin, vma(stack_end, Region::Stack));
             }
             None => overlay(vmas, map.begin, vma(end, region)),
         }
@@ -269,13 +305,15 @@ fn ends_data_segment(vmas: &BTreeMap<u64, Vma>, code: &BTreeSet<u32>, begin: u64
     here || before.is_some_and(|(_, vma)| vma.region == Region::FilePrivate && code.contains(&vma.name))
 }
 
-/// End of the stack whose memory begins at `begin`: the end of the reserved mapping around it.
+/// End of the stack whose memory is `begin..end`, if a reserved mapping lies around it. The next stack is
+/// reserved right below, and the kernel reports it with the guard of this one: hence a rest above.
 fn thread_stack_end(vmas: &BTreeMap<u64, Vma>, begin: u64, end: u64) -> Option<u64> {
     let (guard, reserved) = vmas.range(..begin).next_back()?;
     // The rest of a mapping does not count: releases are not reported.
     let fresh = reserved.region == Region::Reserved && reserved.whole;
-    let fills = begin < reserved.end && reserved.end <= end;
-    (fresh && fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
+    let guard_bytes = begin - guard;
+    let fills = begin < reserved.end && reserved.end.saturating_sub(end) <= guard_bytes;
+    (fresh && fills && guard_bytes <= GUARD_MAX_BYTES).then_some(reserved.end.min(end))
 }
 
 /// Lays `new` over the existing mappings.
@@ -379,6 +417,35 @@ mod tests {
         p.map(1, 4, &map(0x1000_0000, 0x1002_1000, 3, "//anon"));
         assert_eq!(region(&p, 1, 0x8f_f000), Some(Region::Stack));
         assert_eq!(region(&p, 1, 0x1000_5000), Some(Region::Mmap));
+    }
+
+    #[test]
+    fn a_stack_below_another_is_reserved_together_with_that_ones_guard() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x90_0000, 0x110_0000, 0, "//anon"));
+        p.map(1, 2, &map(0x90_1000, 0x110_0000, 3, "//anon"));
+        p.map(1, 3, &map(0x10_0000, 0x90_1000, 0, "//anon"));
+        p.map(1, 4, &map(0x10_1000, 0x90_0000, 3, "//anon"));
+        let seen = [0x110_0000 - 8, 0x90_0000, 0x90_0000 - 8, 0x10_0000].map(|a| region(&p, 1, a));
+        use Region::{Reserved, Stack};
+        assert_eq!(seen, [Some(Stack), Some(Reserved), Some(Stack), Some(Reserved)]);
+        p.map(1, 5, &map(0x2000_0000, 0x2001_0000, 0, "//anon"));
+        p.map(1, 6, &map(0x2000_1000, 0x2000_8000, 3, "//anon"));
+        assert_eq!(region(&p, 1, 0x2000_2000), Some(Region::Mmap), "more is left above than lies below");
+    }
+
+    #[test]
+    fn the_heap_is_known_before_the_kernel_names_it() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x5555_0000, 0x5556_0000, 5, "/bin/a"));
+        p.map(1, 2, &map(0x5556_0000, 0x5556_1000, 3, "/bin/a"));
+        p.map(1, 3, &map(0x5556_1000, 0x5556_2000, 3, "//anon"));
+        p.map(1, 4, &map(0x7f00_0000_0000, 0x7f00_0001_0000, 3, "//anon"));
+        p.map(1, 5, &map(0x5656_0000, 0x5658_1000, 3, "//anon"));
+        p.map(1, 6, &map(0x5670_0000, 0x5671_0000, 3, "//anon"));
+        let seen = [0x5556_1000, 0x7f00_0000_0000, 0x5656_0000, 0x5670_0000].map(|a| region(&p, 1, a));
+        use Region::{Bss, Heap, Mmap};
+        assert_eq!(seen, [Some(Bss), Some(Mmap), Some(Heap), Some(Mmap)], "there is one heap");
     }
 
     #[test]

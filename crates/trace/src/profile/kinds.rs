@@ -135,7 +135,8 @@ impl Kinds {
             let (cheaper, dearer) = self.of[kind as usize].assumed_spread_ns(&self.all);
             (below, above) = (below.hypot(lower).hypot(cheaper), above.hypot(higher).hypot(dearer));
         }
-        Interval { value, low: (value - below).max(0.0), high: value + above }
+        let least = self.minor.least_ns(self.offset_ns).min(value);
+        Interval { value, low: (value - below).max(least), high: value + above }
     }
 
     fn minor_readings(&self) -> impl Iterator<Item = &Vec<(f64, f64)>> {

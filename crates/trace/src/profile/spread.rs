@@ -10,6 +10,9 @@
 //! that all samples of a period share. A row without timed faults may have the price of any other row of base
 //! pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
 //! of its offset.
+//!
+//! Whatever the others are, what was recorded is there: no count is below the row's records, and no time below
+//! what its timed faults took.
 
 use super::{Basis, Huge, Weighted};
 use crate::kind::{ALL, KINDS, Kind};
@@ -42,6 +45,8 @@ struct PriceCluster {
 struct Timed {
     timed: f64,
     sum_ns: f64,
+    /// Error that they share, ns.
+    shared_ns: f64,
 }
 
 /// Sums over minor faults of base pages, or of huge ones: the prices differ.
@@ -123,6 +128,7 @@ impl Tally {
         if let Some(ns) = basis.reading_ns {
             let kind = &mut self.kinds[fault.kind as usize];
             (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
+            kind.shared_ns += basis.shared_ns / fault.faults.max(1.0);
         }
     }
 
@@ -141,11 +147,24 @@ impl Tally {
                 off_ns[end] = off_ns[end].hypot(count * part.price_ns()).hypot(price_ns);
             }
         }
-        let around =
-            |value: f64, [by, to]: [f64; 2]| Interval { value, low: (value - by).max(0.0), high: value + to };
-        let faults = around(self.faults, off);
+        let around = |value: f64, [by, to]: [f64; 2], least: f64| Interval {
+            value,
+            low: (value - by).max(least.min(value)),
+            high: value + to,
+        };
+        let faults = around(self.faults, off, self.records as f64);
         let most = whole.all.faults.max(self.faults);
-        (Interval { high: faults.high.min(most), ..faults }, around(self.time_ns, off_ns))
+        let time_ns = around(self.time_ns, off_ns, self.least_ns(whole.offset_ns));
+        (Interval { high: faults.high.min(most), ..faults }, time_ns)
+    }
+
+    /// What the timed faults of the row took at least, ns.
+    pub(crate) fn least_ns(&self, offset_ns: f64) -> f64 {
+        let sum = |of: fn(&Timed) -> f64| self.kinds.iter().map(of).sum::<f64>();
+        let (timed, sum_ns, shared_ns) =
+            (sum(|kind| kind.timed), sum(|kind| kind.sum_ns), sum(|kind| kind.shared_ns));
+        let offset_ns = OFFSET_SHARE * offset_ns.abs() * timed;
+        (sum_ns - (CALIBRATION_SHARE * sum_ns).hypot(offset_ns).hypot(shared_ns)).max(0.0)
     }
 
     /// How much less and more the untimed faults may take in all, ns.
@@ -361,7 +380,7 @@ mod tests {
     #[test]
     fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
         let mut all = Tally::default();
-        all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0 };
+        all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0, shared_ns: 0.0 };
         assert_eq!(SizeTally::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
     }
 
