@@ -4,6 +4,7 @@
     bench/grep.py --out record/grep/DATE-HOST --tree linux-source-6.1
     bench/grep.py --out record/grep/DATE-HOST --tree linux-source-6.1 --name \\
         builds --builds
+    bench/grep.py --out record/grep/DATE-HOST --tree TREE --name threads --scaling
 
 Programs on the PATH take part; install faultless as a copy (METHODOLOGY.md says why). Missing databases are built. Each
 cell runs twice: through a shell for faults and memory, then directly for the times, which a shell would double.
@@ -31,6 +32,8 @@ SCAN = ("fooo?bar", False, 200, 1.7)
 HOPELESS = {("heavy", "ugrep")}
 # Work -> limits: seconds, CPU seconds, MB written.
 WORK = {"build": (7, 12, 300), "no-op": (0.25, None, None), "one": (0.2, None, 1), "hundred": (0.5, None, None)}
+# With these numbers of threads `--scaling` searches.
+THREADS = (1, 2, 4, 8, 16)
 FIELDS = ["query", "round", "order", "arm", "wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "lines"]
 
 
@@ -87,6 +90,40 @@ def measure(args):
                 if number >= 0:
                     table.row(query, number, place, arm, *times[:3], *usage[3:6], status, out.count(b"\n"))
     table.summarize(summary)
+
+
+def measure_scaling(args):
+    """By the number of threads: queries beside ripgrep, and all chunks with each source of memory."""
+    cells = []
+    for threads in THREADS:
+        ours = f"{args.faultless} grep -j{threads} -nH"
+        for query in ("int", "classes", "optional"):
+            pattern = shlex.quote(QUERIES[query][0])
+            cells.append((query, threads, "faultless", f"{ours} {pattern}"))
+            if shutil.which("rg"):
+                cells.append((query, threads, "rg", f"rg -j{threads} -nH --no-heading --no-ignore {pattern} ."))
+        for memory in ("pool", "malloc", "mmap", "populate", "thp"):
+            cells.append(("scan", threads, memory, f"{ours} --brute-force --memory={memory} {shlex.quote(SCAN[0])}"))
+    fields = ["query", "threads", "round", "arm", "wall_s", "user_s", "sys_s", "minflt", "maxrss_kib", "status"]
+    with record.Record(args, fields, {f"{query} {arm} {threads}": command for query, threads, arm, command in cells}) as table:
+        for number, order in rounds(args.rounds, cells, warmup=1, name=args.name):
+            for query, threads, arm, command in order:
+                usage, _ = run(command)
+                times, status, _ = timed(command)
+                if number >= 0:
+                    table.row(query, threads, number, arm, *times[:3], usage[3], usage[5], status)
+    table.summarize(summary_scaling)
+
+
+def summary_scaling(paths):
+    rows = [row for path in paths for row in record.read(path)[0]]
+    print(f"{'query':10} {'arm':10} {'threads':>7} {'n':>3} {'wall ms':>9} {'CPU ms':>9} {'faults':>8}")
+    for query, arm in sorted({(row["query"], row["arm"]) for row in rows}):
+        for threads in sorted({int(row["threads"]) for row in rows}):
+            some = Arms([row for row in rows if (row["query"], row["threads"]) == (query, str(threads))])
+            if arm in some:
+                print(f"{query:10} {arm:10} {threads:7} {len(some.values(arm, wall_s)):3} {1e3 * some.median(arm, wall_s):9.2f} "
+                      f"{1e3 * some.median(arm, cpu_s):9.2f} {some.median(arm, faults):8.0f}")
 
 
 def measure_builds(args):
@@ -158,6 +195,8 @@ def summary(paths):
     rows = [row for path in paths for row in record.read(path)[0]]
     if "work" in rows[0]:
         return summary_builds(paths)
+    if "threads" in rows[0]:
+        return summary_scaling(paths)
     if "query" not in rows[0]:
         record.fail(f"{paths[0]}: not a table of grep.py")
     lines = lambda row: int(row["lines"])
@@ -190,6 +229,7 @@ def more(parser):
     parser.add_argument("--tree", metavar="DIR", help="folder to search; the limits are for linux-source-6.1")
     parser.add_argument("--work", default="/tmp/faultless-grep-record", metavar="DIR", help="databases of others [%(default)s]")
     parser.add_argument("--builds", action="store_true", help="measure builds and updates; changes files of the tree, and back")
+    parser.add_argument("--scaling", action="store_true", help="measure with 1 to 16 threads, and each source of memory")
     parser.add_argument("--arms", help="only these, separated by commas")
 
 
@@ -198,7 +238,7 @@ def start(args):
         record.fail("name the folder to search with --tree")
     args.tree = os.path.realpath(args.tree)
     databases(args)
-    (measure_builds if args.builds else measure)(args)
+    (measure_builds if args.builds else measure_scaling if args.scaling else measure)(args)
 
 
 if __name__ == "__main__":

@@ -486,7 +486,7 @@ static void *ballast(void *argument)
 }
 
 /* Turns a zram disk into swap: the header is all that mkswap(8) would write. */
-static void add_swap(long mib)
+static bool add_swap(long mib)
 {
 	union {
 		char bytes[4096];
@@ -496,22 +496,17 @@ static void add_swap(long mib)
 		};
 	} head = { 0 };
 	char text[32];
-	int file;
+	int file = open("/dev/zram0", O_WRONLY);
+	bool ok;
 
-	mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	snprintf(text, sizeof(text), "%ldM", mib);
-	if (!write_text(text, "/sys/block/zram0/disksize"))
-		printf("stress: no zram\n");
+	ok = file >= 0 && write_text(text, "/sys/block/zram0/disksize");
 	head.version = 1;
 	head.last_page = (uint32_t)((size_t)mib * MIB / page - 1);
 	memcpy(head.bytes + sizeof(head.bytes) - 10, "SWAPSPACE2", 10);
-	file = open("/dev/zram0", O_WRONLY);
-	if (file < 0 || write(file, &head, sizeof(head)) != sizeof(head))
-		printf("stress: no swap header\n");
-	if (file >= 0)
-		close(file);
-	if (swapon("/dev/zram0", 0))
-		printf("stress: no swap: %s\n", strerror(errno));
+	ok = ok && write(file, &head, sizeof(head)) == sizeof(head);
+	close(file);
+	return ok && !swapon("/dev/zram0", 0);
 }
 
 static long argument(int argc, char **argv, const char *name, long otherwise)
@@ -548,6 +543,7 @@ int main(int argc, char **argv)
 	if (getpid() == 1) {
 		mount("proc", "/proc", "proc", 0, NULL);
 		mount("sysfs", "/sys", "sysfs", 0, NULL);
+		mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	}
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	goal = (unsigned long)argument(argc, argv, "pages", 2000000);
@@ -561,8 +557,10 @@ int main(int argc, char **argv)
 	begin = time(NULL);
 	deadline = begin + argument(argc, argv, "seconds", 3600);
 	swap_mib = argument(argc, argv, "swap", 0);
-	if (swap_mib)
-		add_swap(swap_mib);
+	if (swap_mib && !add_swap(swap_mib)) {
+		printf("stress: swap=%ld: no zram disk to swap to: %s\n", swap_mib, strerror(errno));
+		return 2;
+	}
 	set_scrub(argc, argv, "stop");
 	set_scrub(argc, argv, "start");
 	if (argument(argc, argv, "toggle", 0))
