@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use faultless_trace::measurement::Nanos;
 use serde::Serialize;
 
 /// Text from a trace, without characters that a terminal obeys.
@@ -19,6 +20,11 @@ pub(crate) fn json(document: &impl Serialize) -> String {
 pub(crate) fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     plain(&words.join(" "))
+}
+
+/// `, and 12 ms of waits for the disk`: major faults take little CPU time, but wait.
+pub(crate) fn and_disk(ns: f64) -> String {
+    if ns > 0.0 { format!(", and {} of waits for the disk", Nanos(ns)) } else { String::new() }
 }
 
 /// Strings, each once, and the index of each.
