@@ -277,3 +277,22 @@ fn several_runs_have_a_median_and_ends() {
     let said = text(&out.stderr);
     assert!(said.contains("the median of 2 runs") && said.contains("smallest"), "{said}");
 }
+
+#[test]
+fn a_run_that_was_killed_is_in_no_figure_of_several_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = |program: &str| {
+        let mut stat = Command::new(FAULTLESS);
+        stat.args(["stat", "-r", "3", "--", "sh", "-c", program]).current_dir(folder.path());
+        stat.output().unwrap()
+    };
+    // The second run.
+    let out = runs("echo run >>log; [ $(wc -l <log) != 2 ] || kill -KILL $$");
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(128 + 9), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the median of 2 runs. 1 run was ended by a signal: in no figure."), "{said}");
+    let out = runs("kill -KILL $$");
+    assert_eq!(out.status.code(), Some(128 + 9));
+    assert_eq!(text(&out.stderr), "faultless: no run ended by itself: nothing was measured\n");
+}
