@@ -73,6 +73,27 @@ fn rows_that_may_be_nothing_are_one_line() {
 }
 
 #[test]
+fn rows_that_are_exact_are_shown_however_small() {
+    let mut findings = Findings::new(&mixed(true), &wanted()).unwrap();
+    let rows = &mut findings.tables[0].sites.rows;
+    let small = rows.last_mut().unwrap();
+    // 0.2 % of the faults, each counted.
+    small.faults = Interval { value: 25.0, low: 25.0, high: 25.0 };
+    small.time_ns = small.time_ns.times(1e-3);
+    small.share *= 1e-3;
+    let label = small.label.clone();
+    let shown = |findings: &Findings| {
+        let text = text(findings, Layout::default());
+        let table = text.split("What to do").next().unwrap().to_owned();
+        table.lines().any(|line| line.contains(&label) && line.contains(" 25 "))
+    };
+    assert!(shown(&findings));
+    findings.tables[0].sites.rows.last_mut().unwrap().faults =
+        Interval { value: 25.0, low: 1.0, high: 900.0 };
+    assert!(!shown(&findings), "it may be nothing");
+}
+
+#[test]
 fn faults_that_take_little_time_have_no_next_step_in_text_and_page() {
     let run = Run::new(mixed(true));
     let mut findings = Findings::new(&run.recording, &wanted()).unwrap();
