@@ -135,6 +135,10 @@ fn child(
         // so through exec.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    if IGNORES_INTERRUPT.load(SeqCst) {
+        // SAFETY: as above. Exec turns our handler into the default.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    }
     let descriptors = DESCRIPTORS.load(SeqCst);
     if descriptors != libc::RLIM_INFINITY {
         limit_descriptors(descriptors);
@@ -354,28 +358,26 @@ pub fn asked_to_end() -> bool {
 }
 
 /// From now on, a request to end that comes while no child runs is only remembered. For callers that start
-/// several children: check [`asked_to_end`] before each, and finish writing before ending. A signal ignored
-/// since the start, as under `nohup` or in a script's background job, stays ignored.
+/// several children: check [`asked_to_end`] before each, and finish writing before ending.
 pub fn remember_requests_to_end() {
     REMEMBERED.store(true, SeqCst);
     forward_signals();
 }
 
-/// As [`remember_requests_to_end`], also where SIGINT was ignored at the start. A script ignores it in its
-/// background jobs, and nothing else would end a recorder that watches other processes. Children started by
-/// [`hold`] get the default back.
-pub fn end_when_asked() {
-    // SAFETY: signal takes integers, and no handler is installed.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-    remember_requests_to_end();
-}
-
 /// Whether requests to end are only remembered while no child runs.
 static REMEMBERED: AtomicBool = AtomicBool::new(false);
+
+/// Whether SIGINT was ignored at the start, as in a script's background job. Children started by [`hold`]
+/// ignore it too.
+static IGNORES_INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// Installed with the first child. A signal sent with kill goes to the child. One from the terminal has
 /// reached the whole foreground group already. Without a child, the signal has its default effect, or is
 /// remembered.
+///
+/// A signal ignored since the start stays ignored, but for SIGINT. A script ignores it in its background jobs,
+/// and whoever sends it with kill wants an end. A child that ignores it gets SIGTERM in its place. While such
+/// a child runs, Ctrl-C in the terminal changes nothing, as without us.
 fn forward_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -384,8 +386,10 @@ fn forward_signals() {
             let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
             // SAFETY: a null new action only asks; `old` is valid for the answer.
             unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) };
-            if old.sa_sigaction == libc::SIG_IGN {
-                continue;
+            match old.sa_sigaction == libc::SIG_IGN {
+                true if signal == libc::SIGINT => IGNORES_INTERRUPT.store(true, SeqCst),
+                true => continue,
+                false => {}
             }
             let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = forward;
             let new = libc::sigaction {
@@ -403,8 +407,13 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     let pid = CHILD.load(SeqCst);
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let is_ignored = signal == libc::SIGINT && IGNORES_INTERRUPT.load(SeqCst);
+    let is_remembered = pid == 0 && REMEMBERED.load(SeqCst);
+    if is_ignored && from_kernel && !is_remembered {
+        return;
+    }
     ASKED.store(true, SeqCst);
-    if pid == 0 && REMEMBERED.load(SeqCst) {
+    if is_remembered {
         // The caller checks before it starts the next child.
     } else if pid == 0 {
         // SAFETY: signal and raise are async-signal-safe and take integers.
@@ -413,7 +422,7 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
         unsafe { libc::raise(signal) };
     } else if !from_kernel {
         // SAFETY: kill is async-signal-safe; `pid` is our child and not reaped while CHILD holds it.
-        unsafe { libc::kill(pid, signal) };
+        unsafe { libc::kill(pid, if is_ignored { libc::SIGTERM } else { signal }) };
     }
 }
 

@@ -237,7 +237,7 @@ pub(crate) fn attach(
     pids.dedup();
     let (attached, gone) = find_all(&pids)?;
     let first = *pids.first().ok_or(Failure::Empty)?;
-    spawn::end_when_asked();
+    spawn::remember_requests_to_end();
     let tids: Vec<i32> = attached.iter().flat_map(|attached| attached.tids.iter().copied()).collect();
     let mut session = Session::open(Watched::Running(&tids), allow, shape);
     for pid in gone {
@@ -275,7 +275,7 @@ pub(crate) fn machine(
     allow: Sources,
     shape: &Shape,
 ) -> Result<(Session, Subject, u64), Failure> {
-    spawn::end_when_asked();
+    spawn::remember_requests_to_end();
     let cpus = online_cpus(0);
     let session = Session::open(Watched::Machine(&cpus), allow, shape);
     if !session.counts_faults() {

@@ -31,6 +31,7 @@ use std::os::unix::fs::FileExt;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
+use faultless_trace::recording::EXEC;
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 use crate::address_space::{AddressSpace, Region};
@@ -94,6 +95,9 @@ struct Process {
     held: HashMap<u64, Option<u64>>,
     /// By return address and the stack pointer there: the last known callers up to the root.
     tails: HashMap<(u64, u64), Box<[u64]>>,
+    /// It replaces its program: no code of the new one has run yet. The registers are still those of the old one,
+    /// whose mappings are gone.
+    in_exec: bool,
 }
 
 /// What a region holds.
@@ -172,7 +176,7 @@ impl Unwinder {
 
     /// `pid` replaced its program: its mappings are gone.
     pub(crate) fn exec(&mut self, pid: u32) {
-        self.processes.insert(pid, Process::default());
+        self.processes.insert(pid, Process { in_exec: true, ..Process::default() });
     }
 
     /// The last thread of `pid` has ended.
@@ -184,7 +188,7 @@ impl Unwinder {
     }
 
     /// The number of this stack; `None` if nothing is known of it. An address outside all mappings is kept
-    /// only at the leaf.
+    /// only at the leaf. Of a process in execve(2), it is [`EXEC`].
     pub(crate) fn stack(&mut self, pid: u32, stack: &UserStack<'_>) -> Option<u32> {
         let mut process = self.processes.remove(&pid).unwrap_or_default();
         let mut addresses = std::mem::take(&mut self.addresses);
@@ -197,7 +201,11 @@ impl Unwinder {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
             None => {
-                let found = self.intern(pid, &mut process.space, &addresses, kernel);
+                let was_in_exec = process.in_exec;
+                let found = self.intern(pid, &mut process, &addresses, kernel);
+                if was_in_exec && !process.in_exec {
+                    process.known.clear();
+                }
                 process.known.insert(hash, found);
                 Some(found)
             }
@@ -300,7 +308,7 @@ impl Unwinder {
     }
 
     /// Numbers a stack; `kernel`: how many of the addresses lie in the kernel.
-    fn intern(&mut self, pid: u32, space: &mut AddressSpace<Code>, addresses: &[u64], kernel: usize) -> u32 {
+    fn intern(&mut self, pid: u32, process: &mut Process, addresses: &[u64], kernel: usize) -> u32 {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         let (in_kernel, in_user) = addresses.split_at(kernel);
@@ -312,7 +320,13 @@ impl Unwinder {
         let mut leaf = true;
         for (depth, address) in in_user.iter().enumerate() {
             let address = address - u64::from(depth > 0);
-            let found = self.code(pid, space, address);
+            let found = self.code(pid, &mut process.space, address);
+            process.in_exec &= found.is_none();
+            if process.in_exec {
+                let module = self.table.module(EXEC, None);
+                frames.push(self.table.frame(Some(module), 0));
+                break;
+            }
             let is_last = depth + 1 == in_user.len();
             leaf &= found.is_some_and(|(code, _)| code.ours) && !is_last;
             if !leaf {

@@ -24,7 +24,7 @@ pub fn text(comparison: &Comparison, colour: bool) -> String {
         .collect();
     lines.push(String::new());
     for (index, command) in comparison.commands.iter().enumerate() {
-        lines.push(format!("  {}  {}", letter(index), clip(&text::plain(&command.command), WIDTH - 5)));
+        lines.push(format!("  {}  {}", letter(index), clip(&text::escaped(&command.command), WIDTH - 5)));
     }
     lines.push(String::new());
     lines.extend(table(comparison, palette));
@@ -50,7 +50,7 @@ pub fn svg(comparison: &Comparison) -> String {
             let wall = finite(command.wall_ns.median).times(1e-6);
             let faults = advice::count(command.faults.median.value);
             Bar {
-                label: format!("{}  {}", letter(index), text::plain(&command.command)),
+                label: format!("{}  {}", letter(index), text::escaped(&command.command)),
                 value: wall.value,
                 low: wall.low,
                 high: wall.high,

@@ -189,10 +189,11 @@ fn head(runs: &[&Run], facts: &str) -> Vec<String> {
 
 fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     let header = &run.recording.header;
-    let mut facts = vec![settings.measure.show(fold.whole())];
+    let mut facts = vec![settings.measure.show(fold.whole() - fold.disk_ns)];
     if settings.measure != Measure::Faults {
         facts[0].push_str(&format!(" in {}", Measure::Faults.show(fold.faults)));
     }
+    facts[0].push_str(&text::and_disk(fold.disk_ns));
     if let Some(selected) = &run.profile.selected {
         facts.push(format!("{}: {}", selected.words, selected::figures(selected)));
     }

@@ -31,3 +31,5 @@ pub mod table;
 mod text;
 pub mod timeline;
 mod tuning;
+
+pub use text::command;

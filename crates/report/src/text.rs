@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use faultless_trace::measurement::Nanos;
 use serde::Serialize;
 
 /// Text from a trace, without characters that a terminal obeys.
@@ -16,9 +17,27 @@ pub(crate) fn json(document: &impl Serialize) -> String {
 }
 
 /// A command as one line that a shell reads back: words that it would split or expand are quoted.
-pub(crate) fn command(words: &[String]) -> String {
+pub fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    plain(&words.join(" "))
+    words.join(" ")
+}
+
+/// Text in one line: control characters as a shell writes them, `\n` and `\x1b`.
+pub(crate) fn escaped(text: &str) -> String {
+    let escape = |c: char| match c {
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// `, and 12 ms of waits for the disk`: major faults take little CPU time, but wait.
+pub(crate) fn and_disk(ns: f64) -> String {
+    if ns > 0.0 { format!(", and {} of waits for the disk", Nanos(ns)) } else { String::new() }
 }
 
 /// Strings, each once, and the index of each.
@@ -44,6 +63,8 @@ fn quoted(word: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_./=:,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(is_bare) {
         word.to_owned()
+    } else if word.contains(char::is_control) {
+        format!("$'{}'", escaped(&word.replace('\\', "\\\\").replace('\'', "\\'")))
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
@@ -55,8 +76,9 @@ mod tests {
 
     #[test]
     fn a_word_is_quoted_where_a_shell_would_split_or_expand_it() {
-        let words = ["a.c", "-O2", "for i in $(seq 2)", "it's", "", "a\u{1b}[2Jb"];
+        let words = ["a.c", "-O2", "for i in $(seq 2)", "it's", "", "a\u{1b}[2Jb", "a\nit's \\n\u{85}"];
         let line = command(&words.map(str::to_owned));
-        assert_eq!(line, "a.c -O2 'for i in $(seq 2)' 'it'\\''s' '' 'a\u{fffd}[2Jb'");
+        let controls = r"$'a\x1b[2Jb' $'a\nit\'s \\n\u0085'";
+        assert_eq!(line, format!(r"a.c -O2 'for i in $(seq 2)' 'it'\''s' '' {controls}"));
     }
 }

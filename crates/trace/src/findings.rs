@@ -265,7 +265,7 @@ impl Findings {
                 .filter(|by| *by != Group::Alloc || has_blocks)
                 .collect(),
         };
-        let disk_ns = major_ns(whole);
+        let disk_ns = profile.totals.disk_ns;
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
         let all = time_ns.map_or(0.0, |time_ns| time_ns.value + disk_ns);
         let most = most(whole, if all > 0.0 { all } else { stat.faults() as f64 });
@@ -344,11 +344,6 @@ fn is_static(observation: &Observation) -> bool {
 fn row_lives<'a>(row: &SiteRow, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
-}
-
-/// Time of the faults that waited for a disk.
-fn major_ns(sites: &Sites) -> f64 {
-    sites.all.kinds.iter().find(|(kind, ..)| *kind == Kind::Major).map_or(0.0, |(.., ns)| *ns)
 }
 
 /// How few call sites make most of `all`, which is time, or faults if no time is known.

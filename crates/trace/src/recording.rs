@@ -146,12 +146,18 @@ impl Stacks {
         self.modules.get(frame.module? as usize)
     }
 
-    /// `libc.so.6+0x1234`.
+    /// `libc.so.6+0x1234`; [`EXEC`] is one place.
     pub fn place(&self, frame: &Frame) -> String {
-        let name = self.module(frame).map_or("[unknown]", Module::short_name);
-        format!("{name}+{:#x}", frame.address)
+        match self.module(frame).map_or("[unknown]", Module::short_name) {
+            EXEC => EXEC.to_owned(),
+            name => format!("{name}+{:#x}", frame.address),
+        }
     }
 }
+
+/// The module of what the kernel does for a process in execve(2): it prepares the new program's stack and data,
+/// and no code of the program runs.
+pub const EXEC: &str = "[exec]";
 
 /// The short name of code generated at run time.
 pub(crate) const GENERATED: &str = "[jit]";
@@ -159,7 +165,7 @@ pub(crate) const GENERATED: &str = "[jit]";
 /// A file with code, or a similar source of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
-    /// Its path as the program saw it; `[kernel]`, `[vdso]`, `[jit PID]`.
+    /// Its path as the program saw it; `[kernel]`, `[vdso]`, `[exec]`, `[jit PID]`.
     pub path: String,
     /// GNU build id in hexadecimal.
     pub build_id: Option<String>,

@@ -28,7 +28,10 @@ pub struct Repeated {
     pub peak_rss_bytes: Spread,
     /// Kinds that some run took, in the order of their time.
     pub kinds: Vec<KindSpread>,
-    /// The answer of each run, in order.
+    /// Runs that a signal ended before they had done their work: in no spread.
+    #[serde(default)]
+    pub killed: u64,
+    /// The answer of each run, in order; also of those that a signal ended.
     pub runs: Vec<Stat>,
 }
 
@@ -66,27 +69,29 @@ impl Spread {
 }
 
 impl Repeated {
-    /// The spread of at least one run.
-    pub fn new(runs: Vec<Stat>) -> Self {
-        let all =
-            |of: fn(&Stat) -> f64| Spread::of(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or_default();
-        let some =
-            |of: fn(&Stat) -> Option<f64>| Spread::of(&runs.iter().map(of).collect::<Option<Vec<_>>>()?);
-        let mut kinds: Vec<KindSpread> = ALL.into_iter().filter_map(|kind| of_kind(&runs, kind)).collect();
+    /// The spread of the runs that no signal ended; `None` without one.
+    pub fn new(runs: Vec<Stat>) -> Option<Self> {
+        let ended: Vec<&Stat> = runs.iter().filter(|run| !matches!(run.exit, Exit::Signal(_))).collect();
+        let all = |of: fn(&Stat) -> f64| Spread::of(&ended.iter().map(|run| of(run)).collect::<Vec<_>>());
+        let some = |of: fn(&Stat) -> Option<f64>| {
+            Spread::of(&ended.iter().map(|run| of(run)).collect::<Option<Vec<_>>>()?)
+        };
+        let mut kinds: Vec<KindSpread> = ALL.into_iter().filter_map(|kind| of_kind(&ended, kind)).collect();
         let order =
             |spread: &KindSpread| (spread.seconds.map(|seconds| seconds.median), spread.faults.median);
         kinds.sort_by(|a, b| order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Self {
+        Some(Self {
             schema: 1,
             seconds: some(|run| Some(run.time.as_ref()?.seconds.value)),
             share: some(|run| Some(run.time.as_ref()?.share.value)),
-            faults: all(|run| run.faults() as f64),
-            wall_ns: all(|run| run.usage.wall_ns as f64),
-            cpu_ns: all(|run| run.cpu_ns() as f64),
-            peak_rss_bytes: all(|run| run.usage.peak_rss_bytes as f64),
+            faults: all(|run| run.faults() as f64)?,
+            wall_ns: all(|run| run.usage.wall_ns as f64)?,
+            cpu_ns: all(|run| run.cpu_ns() as f64)?,
+            peak_rss_bytes: all(|run| run.usage.peak_rss_bytes as f64)?,
             kinds,
+            killed: (runs.len() - ended.len()) as u64,
             runs,
-        }
+        })
     }
 
     /// How the last run that did not end with status 0 ended; else how all did.
@@ -96,12 +101,12 @@ impl Repeated {
     }
 }
 
-fn of_kind(runs: &[Stat], kind: Kind) -> Option<KindSpread> {
+fn of_kind(runs: &[&Stat], kind: Kind) -> Option<KindSpread> {
     let row = |run: &Stat| -> Option<KindRow> { run.rows.iter().find(|row| row.kind == kind).cloned() };
     let faults = |run: &Stat| row(run).map_or(0.0, |row| row.faults as f64);
     let seconds = |run: &Stat| row(run).map_or(Some(0.0), |row| row.seconds);
-    let faults = Spread::of(&runs.iter().map(faults).collect::<Vec<_>>())?;
-    let seconds = runs.iter().map(seconds).collect::<Option<Vec<_>>>();
+    let faults = Spread::of(&runs.iter().map(|run| faults(run)).collect::<Vec<_>>())?;
+    let seconds = runs.iter().map(|run| seconds(run)).collect::<Option<Vec<_>>>();
     (faults.max > 0.0).then(|| KindSpread { kind, faults, seconds: seconds.and_then(|all| Spread::of(&all)) })
 }
 
@@ -111,20 +116,34 @@ mod tests {
     use crate::Observation;
     use crate::observation::Usage;
 
-    fn run(faults: u64, wall_ns: u64, status: i32) -> Stat {
+    fn ended(faults: u64, wall_ns: u64, exit: Exit) -> Stat {
         let usage = Usage { wall_ns, minor_faults: faults, user_ns: 9_000_000, ..Usage::default() };
-        Stat::from_observation(&Observation { usage, exit: Exit::Status(status), ..Observation::default() })
+        Stat::from_observation(&Observation { usage, exit, ..Observation::default() })
+    }
+
+    fn run(faults: u64, wall_ns: u64, status: i32) -> Stat {
+        ended(faults, wall_ns, Exit::Status(status))
+    }
+
+    #[test]
+    fn a_run_that_a_signal_ended_is_in_no_spread() {
+        let killed = || ended(1, 1, Exit::Signal(9));
+        let found = Repeated::new(vec![run(7, 30, 0), killed(), run(5, 10, 0)]).unwrap();
+        assert_eq!(found.faults, Spread { median: 6.0, min: 5.0, max: 7.0 });
+        assert_eq!((found.wall_ns.min, found.kinds[0].faults.min), (10.0, 5.0));
+        assert_eq!((found.killed, found.runs.len(), found.exit()), (1, 3, Exit::Signal(9)));
+        assert_eq!(Repeated::new(vec![killed()]), None);
     }
 
     #[test]
     fn each_figure_has_its_median_and_its_ends() {
-        let found = Repeated::new(vec![run(7, 30, 0), run(5, 10, 3), run(6, 20, 0)]);
+        let found = Repeated::new(vec![run(7, 30, 0), run(5, 10, 3), run(6, 20, 0)]).unwrap();
         assert_eq!(found.faults, Spread { median: 6.0, min: 5.0, max: 7.0 });
         assert_eq!(found.wall_ns, Spread { median: 20.0, min: 10.0, max: 30.0 });
         let of_kinds: f64 = found.kinds.iter().map(|kind| kind.faults.median).sum();
         assert_eq!(of_kinds, 6.0);
         assert_eq!(
-            (found.exit(), Repeated::new(vec![run(7, 30, 0)]).exit()),
+            (found.exit(), Repeated::new(vec![run(7, 30, 0)]).unwrap().exit()),
             (Exit::Status(3), Exit::Status(0))
         );
     }

@@ -127,11 +127,9 @@ impl Sites {
         let host = &recording.observation.host;
         let refaulted = refault::refaulted(profile, &naming.touching, host.page_bytes);
         let (mut all, mut shown) = (Sum::new(), Sum::new());
-        let mut major_ns = 0.0;
         let mut sums: Vec<Sum> = Vec::new();
         let faults = profile.faults.iter().zip(&profile.basis).zip(refaulted);
         for (index, ((fault, basis), refaulted)) in faults.enumerate() {
-            major_ns += if fault.kind == Kind::Major { fault.cost_ns } else { 0.0 };
             let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
             let key = selection.holds(index).then(|| keys.number(by, fault, profile, &naming));
             sums.resize_with(sums.len().max(key.map_or(0, |key| key + 1)), Sum::new);
@@ -164,8 +162,9 @@ impl Sites {
         // The exact count is known, whatever the parts, and the time of minor faults is the run's.
         sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
         if let Some(time) = profile.totals.time.as_ref().filter(|time| time.seconds.value > 0.0) {
-            let part = (sum.time_ns.value - major_ns) / time.seconds.value;
-            let at = |seconds: f64| seconds * part + major_ns;
+            let disk_ns = profile.totals.disk_ns;
+            let part = (sum.time_ns.value - disk_ns) / time.seconds.value;
+            let at = |seconds: f64| seconds * part + disk_ns;
             sum.time_ns = Interval { low: at(time.seconds.low), high: at(time.seconds.high), ..sum.time_ns };
         }
         let all_ns = sum.time_ns;

@@ -98,6 +98,8 @@ pub struct Timeline {
     pub faults: u64,
     /// CPU time in them, ns.
     pub fault_ns: f64,
+    /// Their waits for the disk, ns.
+    pub disk_ns: f64,
     /// The faults of no thread, and their time in ns.
     pub elsewhere: (u64, f64),
     /// What the filter left of the run; `None` without one.
@@ -340,9 +342,10 @@ impl Timeline {
             lane.managing = lane.cpu.iter().filter(|sample| manages(sample.1)).count() as u64;
         }
         let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
-        let (faults, fault_ns) = match &profile.selected {
-            Some(selected) => (selected.faults.round() as u64, selected.time_ns),
-            None => (profile.totals.faults(), profile.totals.time_ns()),
+        let totals = &profile.totals;
+        let (faults, fault_ns, disk_ns) = match &profile.selected {
+            Some(selected) => (selected.faults.round() as u64, selected.time_ns, selected.disk_ns),
+            None => (totals.faults(), totals.time_ns(), totals.disk_ns),
         };
         let elsewhere = (
             faults.saturating_sub(in_lanes(|lane| lane.fault_count).round() as u64),
@@ -369,6 +372,7 @@ impl Timeline {
                 .collect(),
             faults,
             fault_ns,
+            disk_ns,
             elsewhere,
             offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
             selected: profile.selected.clone(),

@@ -72,7 +72,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
-    let facts = Facts::look(cures::quoted(&shown));
+    let facts = Facts::look(faultless_report::command(&shown));
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command)?;

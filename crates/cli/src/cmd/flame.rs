@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use super::filter::{FilterArgs, say};
-use super::trace_file::{TraceArg, load};
+use super::trace_file::{TraceArg, load, needs_allocations};
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, deliver, sink::Sink};
 use faultless_report::flame::{self, Measure, Stack};
@@ -85,10 +85,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         whole: args.whole,
     };
     let recording = args.trace.load()?;
-    let no_alloc = recording.header.settings.alloc_from_bytes.is_none();
-    if settings.stack != Stack::Touch && no_alloc && args.diff.is_none() {
-        let remedy = "record it with --alloc, or draw --stack touch";
-        return Err(Failure(format!("the recording holds no allocations; {remedy}")));
+    if settings.stack != Stack::Touch && args.diff.is_none() {
+        needs_allocations(&recording, "draw --stack touch")?;
     }
     let filter = args.filter.of_any_mode();
     let select = |recording| Run::selected(recording, &filter).map_err(Failure);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::filter::FilterArgs;
-use super::trace_file::TraceArg;
+use super::trace_file::{TraceArg, needs_allocations};
 use crate::pager;
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
@@ -112,6 +112,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         ));
     }
     let recording = args.trace.load()?;
+    if matches!(args.by, Some(GroupArg::Alloc)) {
+        needs_allocations(&recording, "see who touched: --by site")?;
+    }
     let shape =
         Shape { alloc: matches!(args.by, Some(GroupArg::Alloc)), inverted: args.inverted, whole: args.whole };
     let wanted = Wanted {

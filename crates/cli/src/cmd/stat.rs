@@ -9,7 +9,7 @@ use faultless_console::{Outcome, sink::Sink};
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources, Ticker};
 use faultless_trace::Stat;
-use faultless_trace::observation::Tick;
+use faultless_trace::observation::{Exit, Tick};
 use faultless_trace::repeat::Repeated;
 
 use super::attach::{self, Target};
@@ -79,7 +79,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     if let (Target::Command(command), Some(runs)) = (&target, args.repeat) {
         let repeated = match repeat(command, runs, allow) {
-            Ok(repeated) => repeated,
+            Ok(Ok(repeated)) => repeated,
+            Ok(Err(exit)) => {
+                eprintln!("faultless: no run ended by itself: nothing was measured");
+                return Ok(status::of(exit));
+            }
             Err(failure) => return status::not_started(failure),
         };
         let report = if args.json {
@@ -135,23 +139,26 @@ fn interval(text: &str) -> Result<Duration, String> {
     if found < LEAST { Err("the least is 10ms".into()) } else { Ok(found) }
 }
 
-/// Runs the command several times. A request to end keeps the finished runs, if there is one.
-fn repeat(command: &[OsString], runs: u32, allow: Sources) -> Result<Repeated, faultless_prof::Failure> {
+/// Runs the command several times. A request to end keeps the finished runs. If no run ended by itself: how
+/// the last one ended.
+fn repeat(
+    command: &[OsString],
+    runs: u32,
+    allow: Sources,
+) -> Result<Result<Repeated, Exit>, faultless_prof::Failure> {
     spawn::remember_requests_to_end();
-    let mut stats = Vec::new();
+    let (mut stats, mut exit) = (Vec::new(), Exit::Unknown);
     for _ in 0..runs {
         let request = Request { command: command.to_vec(), allow, ..Request::default() };
         let stat = Stat::from_observation(&faultless_prof::observe(request)?);
-        let is_asked = spawn::asked_to_end();
-        if !is_asked || stats.is_empty() {
-            stats.push(stat);
-        }
-        if is_asked {
+        exit = stat.exit;
+        if spawn::asked_to_end() {
             eprintln!("faultless: interrupted after {} of {runs} runs", stats.len());
             break;
         }
+        stats.push(stat);
     }
-    Ok(Repeated::new(stats))
+    Ok(Repeated::new(stats).ok_or(exit))
 }
 
 fn sources(list: &[SourceArg]) -> Sources {

@@ -68,6 +68,20 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
+/// Fails if the allocation recorder was off: nothing is known of who allocated. `otherwise` is what else to do.
+///
+/// # Errors
+/// There is no allocation in the recording.
+pub(crate) fn needs_allocations(recording: &Recording, otherwise: &str) -> Result<(), Failure> {
+    match recording.header.settings.alloc_from_bytes {
+        Some(_) => Ok(()),
+        None => {
+            let remedy = "record it with faultless record --alloc";
+            Err(Failure(format!("the recording holds no allocations; {remedy}, or {otherwise}")))
+        }
+    }
+}
+
 /// If faults were counted but none was recorded: how many, and why.
 fn only_counted(recording: &Recording) -> Option<String> {
     let observation = &recording.observation;

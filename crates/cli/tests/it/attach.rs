@@ -1,6 +1,7 @@
 //! `stat` and `record` on running processes, and `stat -r`, as a user types them.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -192,26 +193,70 @@ fn what_names_no_process_is_said_in_one_line() {
     assert!(said(&["top", "-p", "x"]).contains("not a process id"));
 }
 
-/// A script's background job starts with SIGINT ignored.
+/// Starts the words as a script's background job, with SIGINT ignored, and sends SIGINT until it ends, once
+/// `ready` exists.
+fn interrupted(words: &[&str], folder: &Path, ready: &str) -> Output {
+    let mut job = Command::new("sh")
+        .args(["-c", "trap '' INT; exec \"$@\"", "sh", FAULTLESS])
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (begin, id) = (Instant::now(), job.id().to_string());
+    while job.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(60) {
+            job.kill().unwrap();
+            panic!("{words:?} never ended");
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        if folder.join(ready).exists() {
+            let _ = Command::new("kill").args(["-INT", &id]).stderr(Stdio::null()).status();
+        }
+    }
+    job.wait_with_output().unwrap()
+}
+
+#[test]
+fn every_verb_in_the_background_of_a_script_ends_on_interrupt() {
+    // The program says which signals it ignores, and would hang.
+    let program = ["sh", "-c", "grep SigIgn /proc/self/status >>ignored; exec sleep 200"];
+    let verbs: [(&[&str], &[i32]); 7] = [
+        (&["stat", "--"], &[143]),
+        (&["stat", "-r", "3", "--"], &[143]),
+        (&["record", "--"], &[143]),
+        (&["advise", "--"], &[130]),
+        (&["compare", "true", "sleep 200"], &[130]),
+        // The program may have ended first.
+        (&["top", "--json", "--"], &[0, 143]),
+        (&["top", "--json"], &[0]),
+    ];
+    for (verb, statuses) in verbs {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = verb.last() == Some(&"--");
+        let words = if runs { [verb, &program].concat() } else { verb.to_vec() };
+        let out = interrupted(&words, folder.path(), if runs { "ignored" } else { "." });
+        if text(&out.stderr).contains("perf_event_open") {
+            wants::missing_feature("perf events", text(&out.stderr));
+            continue;
+        }
+        let status = out.status.code().unwrap();
+        assert!(statuses.contains(&status), "{verb:?}: {status}: {}", text(&out.stderr));
+        if runs {
+            let ignored = std::fs::read_to_string(folder.path().join("ignored")).unwrap();
+            let bits = u64::from_str_radix(ignored.split_whitespace().last().unwrap(), 16).unwrap();
+            assert_eq!(bits & 0b10, 0b10, "{verb:?}: the program ignores SIGINT as without us: {ignored}");
+        }
+    }
+}
+
 #[test]
 fn a_recorder_in_the_background_of_a_script_ends_on_interrupt() {
     let program = Faulting::begin();
     let folder = tempfile::tempdir().unwrap();
-    let script = "trap '' INT; exec \"$0\" record -p \"$1\"";
-    let mut recorder = Command::new("sh")
-        .args(["-c", script, FAULTLESS, &program.pid()])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begin = Instant::now();
-    while recorder.try_wait().unwrap().is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it never ended");
-        std::thread::sleep(Duration::from_millis(100));
-        let id = recorder.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &id]).stderr(Stdio::null()).status();
-    }
-    let out = recorder.wait_with_output().unwrap();
+    let out = interrupted(&["record", "-p", &program.pid()], folder.path(), ".");
     let said = text(&out.stderr);
     if said.contains("perf_event_open") && !out.status.success() {
         return wants::missing_feature("perf events", said);
@@ -231,4 +276,23 @@ fn several_runs_have_a_median_and_ends() {
     let out = faultless(&["stat", "-r", "2", "--", "true"]);
     let said = text(&out.stderr);
     assert!(said.contains("the median of 2 runs") && said.contains("smallest"), "{said}");
+}
+
+#[test]
+fn a_run_that_was_killed_is_in_no_figure_of_several_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = |program: &str| {
+        let mut stat = Command::new(FAULTLESS);
+        stat.args(["stat", "-r", "3", "--", "sh", "-c", program]).current_dir(folder.path());
+        stat.output().unwrap()
+    };
+    // The second run.
+    let out = runs("echo run >>log; [ $(wc -l <log) != 2 ] || kill -KILL $$");
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(128 + 9), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the median of 2 runs. 1 run was ended by a signal: in no figure."), "{said}");
+    let out = runs("kill -KILL $$");
+    assert_eq!(out.status.code(), Some(128 + 9));
+    assert_eq!(text(&out.stderr), "faultless: no run ended by itself: nothing was measured\n");
 }

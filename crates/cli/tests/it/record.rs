@@ -439,3 +439,20 @@ fn wrong_input_is_one_line_with_a_remedy_and_leaves_no_file() {
         assert_eq!(names(folder.path()), [] as [PathBuf; 0], "{words:?}");
     }
 }
+
+#[test]
+fn what_the_kernel_touches_in_execve_is_one_place_and_asks_for_no_debug_information() {
+    if !machine::recorder() || !machine::root("faults of kernel mode are recorded as root") {
+        return;
+    }
+    let folder = folder();
+    assert!(record(folder.path(), &["--", "sh", "-c", "/bin/true; /bin/true; exit 0"]).status.success());
+    let stacks = load(&folder.path().join("faultless.trace")).stacks;
+    let labels: Vec<String> = (0..stacks.stacks.len() as u32).flat_map(|at| stacks.labels(at)).collect();
+    // The kernel clears the end of the data of each program, in a page that it has to copy first.
+    assert!(labels.iter().any(|label| label == "[exec]"), "{labels:?}");
+    assert!(labels.iter().all(|label| !label.starts_with("[unknown]")), "{labels:?}");
+    let shown =
+        Command::new(FAULTLESS).args(["report", "--top", "99"]).current_dir(&folder).output().unwrap();
+    assert!(text(&shown.stdout).contains("  [exec]\n"), "{}", text(&shown.stdout));
+}

@@ -204,6 +204,23 @@ fn a_trace_of_counts_alone_says_so_in_every_view() {
 }
 
 #[test]
+fn who_allocated_is_one_line_with_the_remedy_where_nobody_recorded_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
+    for words in
+        ["report --by alloc", "report --tree --by alloc", "report --json --by alloc", "flame --stack alloc"]
+    {
+        let output = faultless(words, folder.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        // The first line says that the trace was cut off.
+        let line = "faultless: the recording holds no allocations; record it with faultless record --alloc";
+        assert!(output.stdout.is_empty() && said.lines().count() == 2, "{words}: {said}");
+        assert!(said.lines().nth(1).unwrap().starts_with(line), "{words}: {said}");
+    }
+}
+
+#[test]
 fn what_is_no_trace_is_one_line_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("text"), "hello").unwrap();

@@ -317,11 +317,19 @@ fn a_child_has_the_mappings_of_its_parent_until_it_runs_another_program() {
     let parent = unwinder.stack(1, &stack).unwrap();
     assert_eq!(unwinder.stack(2, &stack), Some(parent));
     unwinder.exec(2);
+    // The registers are those of the old program, and its code is gone.
+    let exec = unwinder.stack(2, &stack).unwrap();
+    let elsewhere = unwinder.stack(2, &UserStack { ip: 0x6040, ..stack }).unwrap();
+    unwinder.map(2, &Map { begin: 0x8000, name: "/new".to_owned(), ..code });
+    let begun = unwinder.stack(2, &UserStack { ip: 0x8010, ..UserStack::default() }).unwrap();
     let other = unwinder.stack(2, &stack).unwrap();
     unwinder.exit(1);
     assert_eq!(unwinder.stack(2, &UserStack::default()), None);
     let stacks = stacks(unwinder.take_lines());
     assert_eq!(stacks.labels(parent), ["[kernel]+0xffff800000000010", "such+0x40"]);
+    assert_eq!(exec, elsewhere);
+    assert_eq!(stacks.labels(exec), ["[kernel]+0xffff800000000010", "[exec]"]);
+    assert_eq!(stacks.labels(begun), ["new+0x10"]);
     assert_eq!(stacks.labels(other), ["[kernel]+0xffff800000000010", "[unknown]+0x5040"]);
 }
 

@@ -11,7 +11,7 @@ use crate::palette::Palette;
 use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
 use crate::table::{Align, Names, columns, hang, shorten, wrap};
 use crate::text::{command, plain};
-use crate::tuning::{KIND_FROM as ROW_SHARE, NEGLIGIBLE_BELOW};
+use crate::tuning::KIND_FROM as ROW_SHARE;
 
 /// A longer command is `CMD` in a next step.
 const COMMAND: usize = 40;
@@ -52,21 +52,11 @@ pub(super) fn table(
     headed(&title(sites.by, findings), palette, lines)
 }
 
-/// The rows that may be nothing or are small, and the others. Where small rows together are not small, they
-/// are shown.
+/// The rows that can't be told from nothing, and the others. Those are shown by weight, however small.
 pub(super) fn negligible(sites: &Sites) -> (Vec<&SiteRow>, Vec<&SiteRow>) {
     let of = sites.shown.as_ref().unwrap_or(&sites.all);
     let (all, all_ns) = (of.faults.value, of.time_ns.value.max(f64::MIN_POSITIVE));
-    let is_small =
-        |row: &SiteRow| row.time_ns.value < ROW_SHARE * all_ns && row.faults.value < ROW_SHARE * all;
-    let small: Vec<&SiteRow> = sites.rows.iter().filter(|row| is_small(row)).collect();
-    let sum = |of: fn(&SiteRow) -> f64| small.iter().map(|row| of(row)).sum::<f64>();
-    let together = (sum(|row| row.time_ns.value) / all_ns).max(sum(|row| row.faults.value) / all.max(1.0));
-    let hides = together < NEGLIGIBLE_BELOW;
-    let is_nothing = |row: &&SiteRow| {
-        is_negligible(&row.faults, all, row.time_ns.value / all_ns) || hides && is_small(row)
-    };
-    sites.rows.iter().partition(is_nothing)
+    sites.rows.iter().partition(|row| is_negligible(&row.faults, all, row.time_ns.value / all_ns))
 }
 
 /// The head, and a line for each row.
@@ -137,8 +127,8 @@ fn share_of(row: &SiteRow, all: &SiteRow, timed: bool) -> String {
     Figure::share(part).to_string()
 }
 
-/// What is said of rows that are not shown: those that may be nothing or are small, and those below the
-/// top. One line if all of them are small.
+/// What is said of rows that are not shown: those that may be nothing, and those below the top. One line if all
+/// of them are small.
 pub(super) fn rests(table: &Table, nothing: &[&SiteRow]) -> Vec<String> {
     let sites = &table.sites;
     let of = sites.shown.as_ref().map_or(1.0, |shown| shown.share);

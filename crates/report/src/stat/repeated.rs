@@ -6,24 +6,31 @@ use faultless_trace::repeat::{Repeated, Spread};
 use super::page;
 use crate::advice;
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, clip, columns};
+use crate::table::{Align, SCREEN, clip, columns, wrap};
 use crate::text;
 use crate::tuning::KINDS_SHOWN;
 
 /// The figures of several runs as text, at most 80 columns wide, with ANSI styles if `colour`.
 pub fn repeated(found: &Repeated, colour: bool) -> String {
     let palette = Palette(colour);
-    let runs = Count(found.runs.len() as u64).of("run");
+    let runs = Count(found.runs.len() as u64 - found.killed).of("run");
     let command = found.runs.first().map(|run| text::command(&run.command)).unwrap_or_default();
     let title = palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)));
-    let answer = match found.seconds.zip(found.share) {
+    let mut answer = match found.seconds.zip(found.share) {
         Some((seconds, share)) => format!(
-            " {} ({}) went to page faults: the median of {runs}.",
+            "{} ({}) went to page faults: the median of {runs}.",
             Seconds(seconds.median),
             Percent(share.median)
         ),
-        None => format!(" {} page faults: the median of {runs}.", number(found.faults.median)),
+        None => format!("{} page faults: the median of {runs}.", number(found.faults.median)),
     };
+    match found.killed {
+        0 => {}
+        1 => answer.push_str(" 1 run was ended by a signal: in no figure."),
+        killed => {
+            answer.push_str(&format!(" {} were ended by a signal: in no figure.", Count(killed).of("run")))
+        }
+    }
     let mut rows = vec![["", "median", "smallest", "largest"].map(str::to_owned).to_vec()];
     let mut add = |what: &str, spread: Spread, show: fn(f64) -> String| {
         rows.push(vec![what.to_owned(), show(spread.median), show(spread.min), show(spread.max)]);
@@ -52,7 +59,7 @@ pub fn repeated(found: &Repeated, colour: bool) -> String {
     };
     page(vec![
         vec![title],
-        vec![palette.strong(&answer)],
+        wrap(" ", &answer, SCREEN).into_iter().map(|line| palette.strong(&line)).collect(),
         table(&[Left, Right, Right, Right], &rows),
         if kinds.len() > 1 { table(&[Right, Right, Right, Right, Left], &kinds) } else { Vec::new() },
     ])

@@ -1,8 +1,10 @@
 //! Fixed recordings -> the text and JSON of `report`.
 
-use faultless_report::profile::{Layout, explain, json, text};
+use faultless_report::profile::{Layout, explain, html, json, text};
+use faultless_trace::diff::Run;
 use faultless_trace::filter::Filter;
-use faultless_trace::findings::{Findings, Sort, Wanted};
+use faultless_trace::findings::{Findings, Next, Sort, Wanted};
+use faultless_trace::measurement::Interval;
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::Group;
 use faultless_trace::tree::Shape;
@@ -68,6 +70,44 @@ fn rows_that_may_be_nothing_are_one_line() {
     let text = text(&findings, Layout::default());
     let all = "and 2 sites, about 2.82 us and 2 400 faults together";
     assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
+}
+
+#[test]
+fn rows_that_are_exact_are_shown_however_small() {
+    let mut findings = Findings::new(&mixed(true), &wanted()).unwrap();
+    let rows = &mut findings.tables[0].sites.rows;
+    let small = rows.last_mut().unwrap();
+    // 0.2 % of the faults, each counted.
+    small.faults = Interval { value: 25.0, low: 25.0, high: 25.0 };
+    small.time_ns = small.time_ns.times(1e-3);
+    small.share *= 1e-3;
+    let label = small.label.clone();
+    let shown = |findings: &Findings| {
+        let text = text(findings, Layout::default());
+        let table = text.split("What to do").next().unwrap().to_owned();
+        table.lines().any(|line| line.contains(&label) && line.contains(" 25 "))
+    };
+    assert!(shown(&findings));
+    findings.tables[0].sites.rows.last_mut().unwrap().faults =
+        Interval { value: 25.0, low: 1.0, high: 900.0 };
+    assert!(!shown(&findings), "it may be nothing");
+}
+
+#[test]
+fn faults_that_take_little_time_have_no_next_step_in_text_and_page() {
+    let run = Run::new(mixed(true));
+    let mut findings = Findings::new(&run.recording, &wanted()).unwrap();
+    findings.remedies.iter_mut().for_each(|remedy| remedy.cure = None);
+    findings.next = Some(Next::Advise);
+    let said =
+        |findings: &Findings| [text(findings, Layout::default()), html(&run, findings, &Filter::default())];
+    let nothing = "Next: nothing. Page faults take too little time to be worth a change.";
+    let step = "Next: faultless advise -- mixed --blocks 40 measures";
+    assert!(said(&findings).iter().all(|text| text.contains(step) && !text.contains(nothing)));
+    findings.time_ns = Some(Interval { value: 2e5, low: 1e5, high: 9e5 });
+    assert!(said(&findings).iter().all(|text| text.contains(nothing) && !text.contains(step)));
+    findings.disk_ns = 3e9;
+    assert!(said(&findings).iter().all(|text| text.contains(step)), "faults that wait are worth a step");
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn recordings() -> Vec<(&'static str, Recording)> {
     vec![
         ("sampled", recorded::mixed(false)),
         ("every fault", recorded::mixed(true)),
+        ("cold", recorded::cold()),
         ("pipeline", of(scenario::pipeline())),
     ]
 }
@@ -103,13 +104,23 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         assert!(text.contains(&format!("{faults} faults")), "{name}: {text}");
         let timeline = Timeline::new(&recording, &run.profile);
         let page = plain(html(&[Shown { name, timeline: &timeline, stacks: &recording.stacks }]));
-        assert!(page.contains(&format!("{time} in {faults} page faults")), "{name}: {time}, {faults}");
+        let disk_ns: f64 = findings.disk_ns;
+        let waits = match disk_ns > 0.0 {
+            true => format!(", and {} of waits for the disk", Nanos(disk_ns)),
+            false => String::new(),
+        };
+        let answer = format!("{time} in {faults} page faults{waits}</strong>");
+        assert!(page.contains(&answer), "{name}: {answer}");
         let in_table = format!("<strong>{time}<small>");
         assert!(page.contains(&in_table), "{name}: the table of the timeline: {in_table}");
         let picture = flame::svg(&run, Settings::default()).unwrap();
-        assert!(plain(picture).contains(&format!("{time} in {faults} faults")), "{name}: {time} in {faults}");
+        let head = format!("{time} in {faults} faults{waits}");
+        let picture = plain(picture);
+        // The head of a picture is wrapped.
+        let shown = picture.contains(&format!("{time} in {faults} faults"))
+            && (disk_ns == 0.0 || picture.contains(&Nanos(disk_ns).to_string()));
+        assert!(shown, "{name}: {head}");
 
-        let disk_ns: f64 = findings.disk_ns;
         let near = |view: &str, value: f64, truth: f64, rounded: f64| {
             assert!(
                 (value - truth).abs() <= rounded + 1e-6 * truth,

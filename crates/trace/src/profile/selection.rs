@@ -29,6 +29,9 @@ pub struct Selected {
     pub time_ns: f64,
     /// CPU time in all faults of the run, ns.
     pub time_ns_of_run: f64,
+    /// Waits for the disk in those that hold them, ns.
+    #[serde(default)]
+    pub disk_ns: f64,
 }
 
 impl Selection {
@@ -73,7 +76,8 @@ impl Selection {
         };
         for (_, fault) in faults {
             left.faults += fault.faults;
-            left.time_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
+            let time_ns = if fault.kind == Kind::Major { &mut left.disk_ns } else { &mut left.time_ns };
+            *time_ns += fault.cost_ns;
         }
         for (_, (kind, faults, seconds)) in beyond {
             left.faults += *faults as f64;

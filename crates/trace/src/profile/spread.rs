@@ -11,8 +11,8 @@
 //! pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
 //! of its offset.
 //!
-//! Whatever the others are, what was recorded is there: no count is below the row's records, and no time below
-//! what its timed faults took.
+//! Whatever the others are, what was recorded is there: no count is below the row's records. No time is below
+//! what its timed faults took, nor below the lowest count at the lowest price.
 
 use super::{Basis, Huge, Weighted};
 use crate::kind::{ALL, KINDS, Kind};
@@ -134,13 +134,22 @@ impl Tally {
 
     /// Faults and time with their intervals, as a part of all.
     pub(crate) fn intervals(&self, whole: &Whole<'_>) -> (Interval, Interval) {
+        self.intervals_if(whole, self.records == whole.all.records)
+    }
+
+    /// The same of a row with an exact count: only its price may be off. A few faults of a sampled run then take
+    /// a few times the dearest price, not the time of all that one sample may represent.
+    pub(crate) fn intervals_of_counted(&self, whole: &Whole<'_>) -> (Interval, Interval) {
+        self.intervals_if(whole, true)
+    }
+
+    fn intervals_if(&self, whole: &Whole<'_>, is_counted: bool) -> (Interval, Interval) {
         let reading_ns = self.reading_spread_ns(whole.offset_ns);
         let majors_ns = [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0].map(|by| by * self.major_assumed_ns);
         let mut off = [0.0_f64; 2];
         let mut off_ns = majors_ns.map(|ns| ns.hypot(reading_ns));
         for part in self.sizes.iter().filter(|part| part.faults > 0.0) {
-            let is_all = self.records == whole.all.records;
-            let counts = if is_all { [0.0; 2] } else { part.count_spread(whole) };
+            let counts = if is_counted { [0.0; 2] } else { part.count_spread(whole) };
             let prices_ns = part.assumed_spread_ns(whole.all);
             for (end, (count, price_ns)) in counts.into_iter().zip(prices_ns).enumerate() {
                 off[end] = off[end].hypot(count);
@@ -154,8 +163,18 @@ impl Tally {
         };
         let faults = around(self.faults, off, self.records as f64);
         let most = whole.all.faults.max(self.faults);
-        let time_ns = around(self.time_ns, off_ns, self.least_ns(whole.offset_ns));
+        let least_ns = self.least_ns(whole.offset_ns).max(self.cheapest_ns(whole, faults.low));
+        let time_ns = around(self.time_ns, off_ns, least_ns);
         (Interval { high: faults.high.min(most), ..faults }, time_ns)
+    }
+
+    /// What so many faults of the row take at the lowest price, ns. 0 if they may be of base or huge pages.
+    fn cheapest_ns(&self, whole: &Whole<'_>, faults: f64) -> f64 {
+        let mut sizes = self.sizes.iter().filter(|part| part.faults > 0.0);
+        let (Some(part), None) = (sizes.next(), sizes.next()) else { return 0.0 };
+        let majors = self.faults - part.faults;
+        let off_ns = part.assumed_spread_ns(whole.all)[0] + self.reading_spread_ns(whole.offset_ns);
+        (faults - majors).max(0.0) / part.faults * (part.time_ns - off_ns).max(0.0)
     }
 
     /// What the timed faults of the row took at least, ns.

@@ -24,6 +24,8 @@ pub struct Totals {
     pub beyond_wait4: Option<BeyondWait4>,
     /// Time of the faults; `None` if nothing is known.
     pub time: Option<FaultTime>,
+    /// Time of major faults, ns. They wait for a disk, so it is no CPU time and not in `time`.
+    pub disk_ns: f64,
     /// CPU time that recording has added to the program's, as calibrated, ns.
     pub recorder_ns: u64,
     /// CPU time of all processes without that, ns.
@@ -104,8 +106,20 @@ impl Totals {
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
         let beyond = beyond(profile, &rows);
-        profile.totals =
-            Self { rows, beyond_wait4, time, recorder_ns, cpu_ns, beyond, disagreements, notes, details };
+        let majors = profile.faults.iter().filter(|fault| fault.kind == Kind::Major);
+        let disk_ns = majors.map(|fault| fault.cost_ns).sum();
+        profile.totals = Self {
+            rows,
+            beyond_wait4,
+            time,
+            disk_ns,
+            recorder_ns,
+            cpu_ns,
+            beyond,
+            disagreements,
+            notes,
+            details,
+        };
     }
 
     /// [`Totals::beyond`] as faults without a stack, at the time of `last` and of its thread.

@@ -288,3 +288,18 @@ pub(crate) fn mixed(every_fault: bool) -> Recording {
     }
     run.finish().0
 }
+
+/// The same program on a cold disk: every 50th of its faults waits for it.
+pub(crate) fn cold() -> Recording {
+    let mut cold = mixed(true);
+    let observation = &mut cold.observation;
+    let ends = observation.records.iter_mut().filter_map(|record| match &mut record.what {
+        What::End { major, .. } => Some(major),
+        _ => None,
+    });
+    let waits = ends.step_by(50).map(|major| *major = true).count() as u64;
+    observation.usage.major_faults = waits;
+    observation.usage.minor_faults -= waits;
+    observation.counts.major_faults = Some(waits);
+    cold
+}

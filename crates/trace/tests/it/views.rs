@@ -45,6 +45,7 @@ fn recordings() -> Vec<(&'static str, Recording)> {
     vec![
         ("sampled", recorded::mixed(false)),
         ("every fault", recorded::mixed(true)),
+        ("cold", recorded::cold()),
         ("too long", too_long()),
         ("no end", no_end()),
         ("foreign", foreign()),
@@ -99,6 +100,8 @@ fn all_views_of_a_recording_have_the_same_totals() {
         let timeline = Timeline::new(&recording, &profile);
         near(name, "faults of the timeline", timeline.faults as f64, faults);
         near(name, "time of the timeline", timeline.fault_ns, time_ns);
+        near(name, "waits of the report", findings.disk_ns, disk_ns);
+        near(name, "waits of the timeline", timeline.disk_ns, disk_ns);
         let lanes_ns: f64 = timeline.lanes.iter().map(|lane| lane.fault_ns).sum();
         if !timeline.lanes.is_empty() {
             near(name, "time of the lanes", lanes_ns + beyond_ns, time_ns);

@@ -112,7 +112,7 @@ fn tunables(value: &str) -> OsString {
 }
 
 fn shown(value: &str) -> String {
-    quoted(&[tunables(value).to_string_lossy().into_owned()])
+    faultless_report::command(&[tunables(value).to_string_lossy().into_owned()])
 }
 
 /// `faultless` if a shell finds this very file under that name, else its path.
@@ -121,31 +121,7 @@ pub(super) fn own_name() -> String {
     let found = run::find("faultless".as_ref()).ok();
     match (own, found.and_then(|program| program.path.canonicalize().ok())) {
         (Some(own), Some(found)) if own == found => "faultless".into(),
-        (Some(own), _) => quoted(&[own.to_string_lossy().into_owned()]),
+        (Some(own), _) => faultless_report::command(&[own.to_string_lossy().into_owned()]),
         (None, _) => "faultless".into(),
-    }
-}
-
-/// `words`, quoted for a shell.
-pub(super) fn quoted(words: &[String]) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    words
-        .iter()
-        .map(|word| match word {
-            word if !word.is_empty() && word.chars().all(plain) => word.clone(),
-            word => format!("'{}'", word.replace('\'', r"'\''")),
-        })
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_survive_a_shell() {
-        let words = ["sort", "-k 2", "it's", ""].map(String::from);
-        assert_eq!(quoted(&words), r"sort '-k 2' 'it'\''s' ''");
     }
 }
