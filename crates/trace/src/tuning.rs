@@ -154,9 +154,9 @@ pub(crate) const DIFF_APPEARED_FAULTS: f64 = 10.0;
 /// Samples of the kernel in the fault path that a recording needs for its functions to be compared. With them a
 /// share of 10 % is known to 2.6 % of the whole.
 pub(crate) const DIFF_KERNEL_SAMPLES: u64 = 500;
-/// Assumed relative standard deviation from run to run of the share of a function of the kernel. Chosen as that of
-/// prices above: not measured yet.
-pub(crate) const DIFF_KERNEL_SPREAD: f64 = 0.1;
+/// Assumed relative standard deviation from run to run of the share of a function of the kernel. Twelve runs of two
+/// programs on a quiet machine: 0 to 0.20 beyond what drawing explains, most below 0.12. On a busy one up to 0.65.
+pub(crate) const DIFF_KERNEL_SPREAD: f64 = 0.2;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Least samples that describe a thread. With fewer, the parts before its first and after its last sample are

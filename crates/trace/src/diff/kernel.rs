@@ -7,7 +7,8 @@
 //!
 //! A share has a sampling error (Agresti & Coull 1998), and it varies from run to run. As for rows of the
 //! program, an allowance stands for this variation until repeats show it (`spread`), and the intervals of
-//! all functions hold at once (Bonferroni). Only root's recordings have kernel stacks.
+//! all functions hold at once (Bonferroni). A function that one side never has is added or removed for certain,
+//! if the other lets enough hits be expected. Only root's recordings have kernel stacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use super::{Class, Pair, Refusal, Run, comparable};
 use crate::findings::kernel_samples;
 use crate::measurement::Interval;
 use crate::stat::is_in_fault_path;
-use crate::tuning::{DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS};
+use crate::tuning::{DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS};
 
 /// Parts of the names of functions that only the recorder runs in a fault.
 const RECORDER: [&str; 2] = ["perf_", "_perf"];
@@ -107,6 +108,7 @@ impl KernelDiff {
             threshold,
             allowed: common_spread(could_count.iter().copied().flatten()).max(DIFF_KERNEL_SPREAD),
             tail: DIFF_ERROR / 2.0 / could_count.len().max(1) as f64,
+            samples: [0, 1].map(|side| sides[side].iter().map(|run| run.total).min().unwrap_or(0)),
         };
         let mut functions: Vec<KernelRow> =
             rows.iter().map(|(name, sides)| judge.row((*name).clone(), sides)).collect();
@@ -169,6 +171,8 @@ struct Judge {
     allowed: f64,
     /// Probability beyond one end of the interval of a difference.
     tail: f64,
+    /// Samples of the smallest run of each side.
+    samples: [u64; 2],
 }
 
 impl Judge {
@@ -178,8 +182,19 @@ impl Judge {
         let (a, b) = (a.measured(), b.measured());
         let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
         let difference = b.less(&a).interval(self.tail);
-        let significant = (judged.low > 0.0 || judged.high < 0.0) && difference.value.abs() >= self.threshold;
         let is_seen = |side: usize| sides[side].iter().any(|run| run.0 > 0.0);
+        // No variation of a share explains that one side has no hit where the other lets many be expected.
+        let expected = |of: usize, on: usize| {
+            let least = sides[of].iter().map(|run| run.0).fold(f64::INFINITY, f64::min);
+            least * (1.0 - 3.0 * DIFF_KERNEL_SPREAD) * self.samples[on] as f64
+        };
+        let is_total = match (is_seen(0), is_seen(1)) {
+            (false, true) => expected(1, 0) >= DIFF_APPEARED_FAULTS,
+            (true, false) => expected(0, 1) >= DIFF_APPEARED_FAULTS,
+            _ => false,
+        };
+        let is_sure = is_total || judged.low > 0.0 || judged.high < 0.0;
+        let significant = is_sure && difference.value.abs() >= self.threshold;
         let class = match (is_seen(0), is_seen(1)) {
             _ if !significant => Class::Unchanged,
             (false, _) => Class::Added,
@@ -258,7 +273,9 @@ mod tests {
 
     #[test]
     fn functions_that_were_added_removed_grown_and_shrunk_are_named() {
-        let found = KernelDiff::new(&[run(&OLD, 20_000, 1)], &[run(&NEW, 20_000, 2)], 0.01).unwrap();
+        let runs = |functions, from: u64| (from..from + 3).map(|seed| run(functions, 20_000, seed)).collect();
+        let (before, after): (Vec<Run>, Vec<Run>) = (runs(&OLD, 1), runs(&NEW, 5));
+        let found = KernelDiff::new(&before, &after, 0.01).unwrap();
         let expected = [
             ("down_read", Class::Shrunk),
             ("lock_vma_under_rcu", Class::Added),
@@ -267,9 +284,12 @@ mod tests {
         ];
         assert_eq!(named(&found), expected);
         assert_eq!((found.before[0].samples, found.count(Class::Unchanged)), (20_000, 2));
+        // One recording a side tells what is new or gone, and no change that runs of one kernel may show.
+        let one = KernelDiff::new(&before[..1], &after[..1], 0.01).unwrap();
+        assert_eq!(named(&one), [expected[1], expected[3]]);
         let sum: f64 = found.functions.iter().map(|row| row.share.before.value).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
-        let added = found.functions.iter().find(|row| row.class == Class::Added).unwrap();
+        let added = one.functions.iter().find(|row| row.class == Class::Added).unwrap();
         assert!(added.share.difference.low > 0.04 && added.share.difference.high < 0.08, "{added:?}");
     }
 
