@@ -236,8 +236,8 @@ pub(crate) const MOST_SHARE: f64 = 0.9;
 pub(crate) const MOST_SITES: usize = 10;
 /// Share of time at unnamed places that is worth a note.
 pub(crate) const UNNAMED_SHARE: f64 = 0.05;
-/// Factor by which lost records widen counts beyond independent losses: rings lose runs of records. Chosen.
-pub(crate) const LOST_IN_RUNS: f64 = 4.0;
+/// Share of lost records that may change what a reader concludes. Chosen.
+pub(crate) const LOST_SHARE: f64 = 0.02;
 /// Share of the faults possibly from unseen threads that is worth a note.
 pub(crate) const DOUBT_SHARE: f64 = 0.05;
 /// Block addresses of one length class inspected near a faulting address. Live blocks do not overlap, so

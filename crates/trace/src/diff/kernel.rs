@@ -19,7 +19,9 @@ use super::{Class, Pair, Refusal, Run, comparable};
 use crate::findings::kernel_samples;
 use crate::measurement::Interval;
 use crate::stat::is_in_fault_path;
-use crate::tuning::{DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS};
+use crate::tuning::{
+    DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS,
+};
 
 /// Parts of the names of functions that only the recorder runs in a fault.
 const RECORDER: [&str; 2] = ["perf_", "_perf"];

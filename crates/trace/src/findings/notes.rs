@@ -5,7 +5,7 @@ use crate::measurement::{Bytes, Count, Percent};
 use crate::profile::{Basis, Profile};
 use crate::recording::{Frame, GENERATED, Module, Recording};
 use crate::sites::{NO_STACK, Sites};
-use crate::stat::Stat;
+use crate::stat::{Stat, lost_records};
 use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
 
 pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) -> Coverage {
@@ -63,10 +63,8 @@ pub(super) fn notes(
         notes.push(USER_ONLY.to_owned());
         details.push(USER_ONLY.to_owned());
     }
-    if coverage.lost > 0 {
-        notes.push(format!("{} lost; exact counts make up for them", Count(coverage.lost).were("record")));
-    }
     let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
+    notes.extend(lost_records(coverage.lost, coverage.recorded + coverage.sampled));
     if profile.doubt > DOUBT_SHARE * all {
         notes.push(format!(
             "up to {} faults ({}) may be of short-lived threads that neither a sample nor a burst saw; record --all sees every one",

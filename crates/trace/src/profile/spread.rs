@@ -1,6 +1,6 @@
 //! The evidence behind a row -> its error at 95 %.
 //!
-//! Counts: counted faults are exact. Samples vary as draws do (Wilson). Faults that bursts represent vary
+//! Counts: counted faults are exact, but where records were lost: those faults may be of any row. Samples vary as draws do (Wilson). Faults that bursts represent vary
 //! between bursts (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t for few bursts. The
 //! totals that samples and bursts represent are uncertain as well. Major faults are all in the file, so their
 //! number is exact. Huge pages are bounded by the machine's count.
@@ -18,8 +18,8 @@ use super::{Basis, Huge, Weighted};
 use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::{Interval, share_interval, student_t};
 use crate::tuning::{
-    CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, LOST_IN_RUNS, OFFSET_SHARE, ONE_BURST_SHARE,
-    PRICE_PRIOR_BURSTS, PRICED_FAULTS,
+    CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, OFFSET_SHARE, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS,
+    PRICED_FAULTS,
 };
 
 /// Counts from one burst.
@@ -57,6 +57,7 @@ struct SizeTally {
     time_ns: f64,
     by_samples: f64,
     extra: f64,
+    /// Faults whose records were lost, and that others of their window stand for.
     lost: f64,
     assumed_faults: f64,
     assumed_ns: f64,
@@ -208,6 +209,10 @@ impl Tally {
         self.sizes.iter().map(|part| part.extra).sum()
     }
 
+    fn lost(&self) -> f64 {
+        self.sizes.iter().map(|part| part.lost).sum()
+    }
+
     /// Shares by which a price taken from other rows or the calibration may be lower and higher: it may be
     /// any price seen.
     fn foreign_price_spread(&self, price_ns: f64) -> [f64; 2] {
@@ -248,7 +253,7 @@ impl SizeTally {
         let extra = fault.faults - basis.exact;
         self.extra += extra;
         self.assumed_faults += extra;
-        self.lost += (basis.exact * (basis.exact - 1.0)).max(0.0);
+        self.lost += (basis.exact - 1.0).max(0.0);
         add_burst(&mut self.bursts, number, extra);
     }
 
@@ -286,8 +291,8 @@ impl SizeTally {
         let share = share_interval(hits, samples);
         let by_samples =
             [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples());
-        // Records are lost in runs, not one by one.
-        let lost = LOST_IN_RUNS * 1.96 * self.lost.sqrt();
+        // A full ring loses what comes next, which may all be of one row, or none of it.
+        let lost = [self.lost, all.lost() - self.lost];
         let part = |own: f64, all: f64| if all > 0.0 { own / all * whole.doubt } else { 0.0 };
         let shifted = if all.extra() > 0.0 {
             part(self.extra, all.extra()) - part(self.by_samples, all.by_samples())
@@ -295,7 +300,7 @@ impl SizeTally {
             part(self.by_samples, all.by_samples())
         };
         let beside = self.extra_spread(all).hypot(shifted);
-        let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
+        let [below, above] = [0, 1].map(|end| by_samples[end].hypot(beside) + lost[end]);
         let Some(huge) = whole.huge.filter(|_| self.is_huge) else { return [below, above] };
         // The growth of memory is a lower bound of all together.
         let is_all = self.faults > 0.999 * all.sizes[1].faults;
@@ -376,6 +381,27 @@ mod tests {
 
     fn half(means_ns: &[f64]) -> f64 {
         row(means_ns).price_spread(1000.0, &Tally::default())[1]
+    }
+
+    /// A ring lost half of the records, and the kept ones stand for them.
+    #[test]
+    fn lost_records_may_be_of_any_row() {
+        let kept = |kind| {
+            let basis = Basis { exact: 2.0, alike: 2.0, burst: Some(0), ..Basis::default() };
+            vec![(fault(kind, 2.0, 1e3), basis); 100]
+        };
+        let tally = |faults: &[(Weighted, Basis)]| {
+            let mut tally = Tally::default();
+            faults.iter().for_each(|(fault, basis)| tally.add(fault, basis));
+            tally
+        };
+        let (writes, reads) = (kept(Kind::MmapFirstWrite), kept(Kind::FileRead));
+        let all = tally(&[writes.clone(), reads].concat());
+        let whole = Whole { all: &all, doubt: 0.0, offset_ns: 0.0, huge: None };
+        let (faults, _) = tally(&writes).intervals(&whole);
+        assert_eq!((faults.low, faults.value, faults.high), (100.0, 200.0, 300.0));
+        let (faults, _) = all.intervals(&whole);
+        assert_eq!((faults.low, faults.high), (400.0, 400.0));
     }
 
     #[test]

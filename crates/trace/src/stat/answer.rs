@@ -4,10 +4,11 @@ use super::missing::{self, missing};
 use super::{Kind, KindRow, Stat, kernel, serial};
 use crate::avoid;
 use crate::fault::Faults;
-use crate::measurement::Count;
+use crate::measurement::{Count, Percent};
 use crate::observation::{Calibration, Observation};
 use crate::profile::{Profile, Totals};
 use crate::recording::Stacks;
+use crate::tuning::LOST_SHARE;
 
 /// Share of recorded faults without an end that is worth a note.
 const NOTE_FROM: f64 = 0.01;
@@ -93,12 +94,7 @@ fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
     // A ring reports a loss with the next record, so the last loss is only in the events' counts.
     let by_events = observation.event_losses.iter().flatten();
     let lost = by_events.map(|loss| loss.lost).fold(0, u64::saturating_add).max(in_windows);
-    if lost > 0 {
-        notes.push(format!(
-            "the rings lost {}; the windows' exact counts make up for them",
-            Count(lost).of("record")
-        ));
-    }
+    notes.extend(lost_records(lost, (faults.faults.len() + faults.samples.len()) as u64));
     let untimed = faults.unmatched_enters.saturating_add(faults.dropped_pairs);
     if untimed as f64 > NOTE_FROM * faults.faults.len() as f64 {
         notes.push(format!(
@@ -108,6 +104,19 @@ fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What lost records leave unknown, beside those that were kept.
+pub(crate) fn lost_records(lost: u64, kept: u64) -> Option<String> {
+    let share = lost as f64 / lost.saturating_add(kept).max(1) as f64;
+    let records = Count(lost).of("record");
+    (lost > 0).then(|| match share {
+        share if share > LOST_SHARE => format!(
+            "the rings lost {records} ({}): totals are exact, but as many faults may be of other kinds and places than the rows say; a quieter machine or a larger kernel.perf_event_mlock_kb loses fewer",
+            Percent(share)
+        ),
+        _ => format!("the rings lost {records}; exact counts make up for them"),
+    })
 }
 
 fn row_notes(rows: &[KindRow], timed: bool) -> Vec<String> {
@@ -127,4 +136,20 @@ fn row_notes(rows: &[KindRow], timed: bool) -> Vec<String> {
         );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_lost_records_leave_kinds_and_places_in_doubt() {
+        assert_eq!(lost_records(0, 0), None);
+        assert!(lost_records(10, 990).unwrap().ends_with("exact counts make up for them"));
+        let said = lost_records(400, 600).unwrap();
+        assert!(
+            said.starts_with("the rings lost 400 records (40 %)") && said.contains("other kinds"),
+            "{said}"
+        );
+    }
 }
