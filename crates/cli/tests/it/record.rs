@@ -456,3 +456,44 @@ fn what_the_kernel_touches_in_execve_is_one_place_and_asks_for_no_debug_informat
         Command::new(FAULTLESS).args(["report", "--top", "99"]).current_dir(&folder).output().unwrap();
     assert!(text(&shown.stdout).contains("  [exec]\n"), "{}", text(&shown.stdout));
 }
+
+/// Ten threads that write 97 pages of their stacks, of which glibc maps each right below the last, and a heap of 25
+/// pages that never grows: the kernel names neither.
+const STACKS_AND_HEAP: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *work(void *unused) {
+    volatile char block[97 * 4096];
+    for (unsigned i = 0; i < sizeof(block); i += 4096) block[i] = 1;
+    return unused;
+}
+int main(void) {
+    pthread_t threads[10];
+    memset(malloc(25 * 4096), 1, 25 * 4096);
+    for (int i = 0; i < 10; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 10; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn stacks_below_stacks_and_a_heap_that_never_grows_have_their_kinds() {
+    if !machine::recorder() || !wants::program("cc", "gcc") {
+        return;
+    }
+    let folder = folder();
+    std::fs::write(folder.path().join("stacks.c"), STACKS_AND_HEAP).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-O0", "-pthread", "-o", "stacks", "stacks.c"]).current_dir(folder.path());
+    assert!(cc.status().unwrap().success());
+    assert!(record(folder.path(), &["--all", "-o", "stacks.trace", "--", "./stacks"]).status.success());
+    let report = ["report", "--json", "--by", "kind", "stacks.trace"];
+    let out = Command::new(FAULTLESS).args(report).current_dir(folder.path()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let kinds = json["tables"][0]["sites"]["rows"].as_array().unwrap();
+    let of = |kind| kinds.iter().find(|row| row["label"] == kind);
+    let faults = |kind| of(kind).map_or(0.0, |row| row["faults"]["value"].as_f64().unwrap());
+    assert!(faults("stack") > 960.0, "{kinds:?}");
+    assert!((24.0..30.0).contains(&faults("first write, heap")), "{kinds:?}");
+}

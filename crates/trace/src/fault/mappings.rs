@@ -8,7 +8,7 @@
 //!
 //! | region | rule | weakness |
 //! |---|---|---|
-//! | heap | named `[heap]`, or anonymous and first within 32 MiB above the program and its bss: the kernel names the heap only once it has grown | brk heaps only; malloc's arenas are mmap. Without address randomisation the first piece counts as bss. aarch64 puts it up to 1 GiB away: there it is mmap until it grows |
+//! | heap | named `[heap]`, or anonymous and first within 1 GiB above the program and its bss: the kernel names the heap only once it has grown | brk heaps only; malloc's arenas are mmap. Without address randomisation the first piece counts as bss |
 //! | bss | anonymous, begins where a writable private mapping ends of a file whose code is mapped too, or named so | the page shared with the data segment counts as data; a dlclosed library leaves its bss behind |
 //! | stack | named `[stack...`, or `MAP_STACK`, or anonymous memory that fills a PROT_NONE mapping except for a guard below and as much above: the guard of the stack above (how glibc and musl make thread stacks), or up to 64 MiB below `[stack]` | stacks from plain malloc or with MADV_GUARD are mmap |
 //! | shared | `MAP_SHARED` and writable | |
@@ -29,8 +29,8 @@ const STACK_REACH_BYTES: u64 = 64 << 20;
 /// Largest guard below a thread's stack, in bytes; glibc's is a page.
 const GUARD_MAX_BYTES: u64 = 1 << 20;
 
-/// Furthest that x86-64 puts the heap above the program's end, in bytes (`arch_randomize_brk`).
-const HEAP_REACH_BYTES: u64 = 32 << 20;
+/// Furthest that the kernel puts the heap above the program's end, in bytes (`arch_randomize_brk`).
+const HEAP_REACH_BYTES: u64 = 1 << 30;
 
 /// What lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -441,9 +441,9 @@ mod tests {
         p.map(1, 2, &map(0x5556_0000, 0x5556_1000, 3, "/bin/a"));
         p.map(1, 3, &map(0x5556_1000, 0x5556_2000, 3, "//anon"));
         p.map(1, 4, &map(0x7f00_0000_0000, 0x7f00_0001_0000, 3, "//anon"));
-        p.map(1, 5, &map(0x5656_0000, 0x5658_1000, 3, "//anon"));
-        p.map(1, 6, &map(0x5670_0000, 0x5671_0000, 3, "//anon"));
-        let seen = [0x5556_1000, 0x7f00_0000_0000, 0x5656_0000, 0x5670_0000].map(|a| region(&p, 1, a));
+        p.map(1, 5, &map(0x8656_0000, 0x8658_1000, 3, "//anon"));
+        p.map(1, 6, &map(0x8670_0000, 0x8671_0000, 3, "//anon"));
+        let seen = [0x5556_1000, 0x7f00_0000_0000, 0x8656_0000, 0x8670_0000].map(|a| region(&p, 1, a));
         use Region::{Bss, Heap, Mmap};
         assert_eq!(seen, [Some(Bss), Some(Mmap), Some(Heap), Some(Mmap)], "there is one heap");
     }
