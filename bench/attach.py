@@ -120,7 +120,7 @@ class Postgres:
         return int(self.sql("select xact_rollback + deadlocks from pg_stat_database where datname = 'postgres'"))
 
     def fixed_load(self):
-        done = subprocess.run([*self.user, "pgbench", "-h", self.folder, "-n", "-S", "-c", "4", "-t", "20000", "-C", "postgres"],
+        done = subprocess.run([*self.user, "pgbench", "-h", self.folder, "-n", "-S", "-c", "4", "-t", "2000", "-C", "postgres"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return done.returncode
 

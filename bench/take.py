@@ -23,6 +23,13 @@ PROGRAMS = {
     "numpy": ("./python arrays.py", 600),
 }
 
+# Name -> two commands that `compare` tells apart, or not.
+COMPARED = {
+    "gcc": ("gcc -O1 -c functions.c -o -", "gcc -O2 -c functions.c -o -"), "sort": ("sort lines.txt", "sort -S 1M lines.txt"),
+    "zstd": ("zstd -1 -qc lines.txt", "zstd -3 -qc lines.txt"), "python3": ("./python parse.py", "./python -X importtime parse.py"),
+    "cpp": ("./words", "faultless run -- ./words"),
+}
+
 
 class Taker:
     """One call: the folder of inputs, which is the working directory, and where records go."""
@@ -172,6 +179,13 @@ def kept(to, topic, name, *words):
 def take_check(to):
     """* `doctor --check`: programs that time their own touches"""
     kept(to, "check", "check.json", "doctor", "--check", "--json")
+
+
+def take_compare(to):
+    """the ratio that `compare` says, and that of 40 pairs of runs"""
+    for name, (first, second) in COMPARED.items():
+        kept(to, "compare", f"{name}.json", "compare", "--json", first, second)
+        to.pair("compare", name, 40, 150, first=first, second=second)
 
 
 def take_lab(to):
