@@ -2,7 +2,7 @@
 //!
 //! In: [`Checked`], or a new budget. Out: text, JSON, Markdown, or JUnit's XML. It decides nothing.
 
-use faultless_trace::budget::{Budget, Checked, Compared, Growth};
+use faultless_trace::budget::{Budget, Checked, Compared, Growth, Limit};
 use faultless_trace::measurement::{Bytes, Count, Percent};
 
 use crate::palette::Palette;
@@ -98,18 +98,22 @@ pub fn junit_error(name: &str, why: &str) -> String {
 
 /// What a new budget holds, and the growth that it catches.
 pub fn written(budget: &Budget, file: &str) -> String {
-    let figures = [
-        ("faults", Some(budget.faults)),
-        ("peak RSS", Some(budget.peak_rss_bytes)),
-        ("taken again", budget.again_bytes),
-    ];
-    let caught = |(what, limit): (&str, Option<faultless_trace::budget::Limit>)| {
-        Some(format!("{what} {}", Percent(limit?.resolution())))
+    // A share of next to nothing says nothing: then the limit itself.
+    let (again, of_little) = match budget.again_bytes {
+        Some(limit) if limit.resolution() > 1.0 => (None, Some(limit)),
+        again => (again, None),
     };
+    let figures =
+        [("faults", Some(budget.faults)), ("peak RSS", Some(budget.peak_rss_bytes)), ("taken again", again)];
+    let caught =
+        |(what, limit): (&str, Option<Limit>)| Some(format!("{what} {}", Percent(limit?.resolution())));
     let caught: Vec<String> = figures.into_iter().filter_map(caught).collect();
     let runs = Count(u64::from(budget.runs)).of("run");
     let mut said =
         format!("{file}: budget of {runs}. Growth above these shares is caught: {}.", caught.join(", "));
+    if let Some(limit) = of_little {
+        said += &format!(" So is memory taken again beyond {}.", Bytes(limit.limit));
+    }
     let apart = budget.faults.max - budget.faults.min;
     if apart as f64 > COARSE * budget.faults.median as f64 {
         said += " The number of faults varies that much from run to run; a fixed seed or fewer threads would narrow it.";

@@ -76,7 +76,13 @@ pub(crate) fn run(args: Args) -> Outcome {
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command)?;
-    let bench = Bench { ways, input: Input::capture()?, virtual_machine, rounds: ROUNDS };
+    let bench = Bench {
+        ways,
+        input: Input::capture()?,
+        virtual_machine,
+        rounds: ROUNDS,
+        same_output: !args.any_output,
+    };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");

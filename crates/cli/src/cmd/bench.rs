@@ -18,7 +18,7 @@ use faultless_console::Failure;
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
-use faultless_trace::advice::{Arm, Run, Series};
+use faultless_trace::advice::{Arm, Refusal, Run, Series};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -48,6 +48,8 @@ pub(super) struct Bench {
     pub(super) virtual_machine: bool,
     /// Bounds of the number of rounds, when the user names none.
     pub(super) rounds: RangeInclusive<u32>,
+    /// Two runs of the baseline that print different things end the comparison in the warm-up.
+    pub(super) same_output: bool,
 }
 
 /// The outcome of all rounds, or of those before an interrupt.
@@ -124,10 +126,12 @@ impl Bench {
             progress.set_message(format!("warm-up: {}", way.arm.name));
             let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
+            let mut unrecorded = None;
             if is_new {
                 // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
                 let first = self.run(way, Sources::NONE)?;
                 warm.learn(first.run.peak_rss_bytes);
+                unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && self.same_output);
                 series.push(arm(first.run));
             }
             warm.touch();
@@ -138,6 +142,9 @@ impl Bench {
                 return Err(
                     Failure(format!("the program was ended by {} in the warm-up round", run.exit)).into()
                 );
+            }
+            if unrecorded.is_some_and(|hash| hash != run.stdout_hash) {
+                return Err(Failure(Refusal::UnstableOutput.to_string()).into());
             }
             if is_new && run.exit != Exit::Status(0) {
                 progress.suspend(|| {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         args.commands.iter().map(|command| way(command, args.shell.as_deref())).collect::<Result<_, _>>()?;
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let bench = Bench { ways, input: Input::capture()?, virtual_machine, rounds: ROUNDS };
+    let bench = Bench { ways, input: Input::capture()?, virtual_machine, rounds: ROUNDS, same_output: false };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.len() < args.commands.len() {
         eprintln!("faultless: interrupted before each command had run: nothing was compared");

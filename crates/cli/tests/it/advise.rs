@@ -86,8 +86,12 @@ fn a_program_without_large_blocks_is_told_that_nothing_helps() {
 
 #[test]
 fn runs_that_print_different_things_are_not_compared() {
-    let random = ["sh", "-c", "head -c 8 /dev/urandom"];
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let line = format!("echo run >>{}; head -c 8 /dev/urandom", log.display());
+    let random = ["sh", "-c", &line];
     let output = advise(&["--runs", "3"], &random, "");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "run\nrun\n", "two runs show it");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("different things from run to run"), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());

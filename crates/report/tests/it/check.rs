@@ -1,7 +1,7 @@
 //! Fixed runs and a budget -> text, Markdown, XML.
 
 use faultless_report::check::{junit, junit_error, markdown, text, written};
-use faultless_trace::budget::{Budget, Checked, Facts, Reading};
+use faultless_trace::budget::{Budget, Checked, Facts, Limit, Reading};
 
 fn budget(name: &str) -> Budget {
     let reading =
@@ -77,4 +77,12 @@ fn a_new_budget_says_which_growth_it_catches() {
         "{said}"
     );
     assert!(!said.contains("varies"), "{said}");
+    let mut budget = budget("./engine");
+    let again = Limit { limit: 883_712, median: 0, min: 0, max: 441_856 };
+    budget.again_bytes = Some(again);
+    let said = written(&budget, "faultless.toml");
+    assert!(
+        said.contains("So is memory taken again beyond 863 KiB.") && !said.contains("taken again 8"),
+        "{said}"
+    );
 }
