@@ -19,5 +19,10 @@ use faultless_console::conclude;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    conclude(programs::start_named(&words).and_then(|()| cmd::parse(words)).and_then(cmd::run))
+    let run = |args| {
+        // A recorder in a script's background has to end on `kill -INT`.
+        faultless_os::spawn::heed_ignored_interrupts();
+        cmd::run(args)
+    };
+    conclude(programs::start_named(&words).and_then(|()| cmd::parse(words)).and_then(run))
 }

@@ -367,17 +367,25 @@ pub fn remember_requests_to_end() {
 /// Whether requests to end are only remembered while no child runs.
 static REMEMBERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether SIGINT was ignored at the start, as in a script's background job. Children started by [`hold`]
-/// ignore it too.
+/// Takes SIGINT as a request to end also where it was ignored at the start, as in a script's background job. To call
+/// before the first child.
+pub fn heed_ignored_interrupts() {
+    HEEDS_INTERRUPT.store(true, SeqCst);
+}
+
+/// Whether SIGINT is heard although it was ignored at the start.
+static HEEDS_INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+/// Whether SIGINT was ignored at the start, and is heard all the same. Children started by [`hold`] ignore it.
 static IGNORES_INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// Installed with the first child. A signal sent with kill goes to the child. One from the terminal has
 /// reached the whole foreground group already. Without a child, the signal has its default effect, or is
 /// remembered.
 ///
-/// A signal ignored since the start stays ignored, but for SIGINT. A script ignores it in its background jobs,
-/// and whoever sends it with kill wants an end. A child that ignores it gets SIGTERM in its place. While such
-/// a child runs, Ctrl-C in the terminal changes nothing, as without us.
+/// A signal ignored since the start stays ignored, but for SIGINT after [`heed_ignored_interrupts`]. A script
+/// ignores it in its background jobs, and whoever sends it with kill wants an end. A child that ignores it gets
+/// SIGTERM in its place. While such a child runs, Ctrl-C in the terminal changes nothing, as without us.
 fn forward_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -387,7 +395,9 @@ fn forward_signals() {
             // SAFETY: a null new action only asks; `old` is valid for the answer.
             unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) };
             match old.sa_sigaction == libc::SIG_IGN {
-                true if signal == libc::SIGINT => IGNORES_INTERRUPT.store(true, SeqCst),
+                true if signal == libc::SIGINT && HEEDS_INTERRUPT.load(SeqCst) => {
+                    IGNORES_INTERRUPT.store(true, SeqCst)
+                }
                 true => continue,
                 false => {}
             }
