@@ -197,7 +197,7 @@ pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
 /// Any advice.
 ///
 /// # Errors
-/// As the kernel answers; EINVAL also for an unknown advice.
+/// The kernel's error; EINVAL for an advice that it does not know.
 ///
 /// # Safety
 /// The range must be mapped by the caller. If the advice gives up the content, the caller must no longer need

@@ -29,8 +29,8 @@ const REGION_BYTES: usize = 64 << 20;
 const ALIGN_BYTES: usize = 16;
 /// Above this alignment in bytes, mimalloc gives each block a mapping of its own.
 const MAPPED_ALIGN_BYTES: usize = 64 << 10;
-/// The least length requested then; it costs addresses only. mimalloc (3.3, 3.4) takes shorter mappings for 64 KiB
-/// longer than they are, and forgets a page that lies behind. If it could make no arena, blocks in that page are lost.
+/// Minimum length of such a mapping, in bytes. Only addresses are spent. mimalloc 3.3 and 3.4 treat a shorter one as
+/// 64 KiB longer than it is, and lose track of the page after it. If it has no arena, blocks in that page are lost.
 const MAPPED_BYTES: usize = (4 << 20) + (64 << 10);
 /// The longest block in C.
 const MAX_BYTES: usize = isize::MAX as usize;

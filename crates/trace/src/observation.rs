@@ -185,11 +185,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The calibration for a run with slower records. Writing a record takes `slower` times the `written_ns`
-    /// of the calibration, and `again` further entries of a fault are written beside its first.
+    /// The calibration for a run with slower records. `slower`: cost of a record in this run / in the
+    /// calibration. `again`: mean number of further entries per fault.
     ///
-    /// An offset is the time of a record, which slows down, less the trap outside the two time stamps, which
-    /// does not. On one guest that changed between two states, offsets went from -210 to -90 ns and
+    /// An offset is the cost of a record minus the trap outside the two time stamps. Only the cost slows down. On one guest that changed between two states, offsets went from -210 to -90 ns and
     /// `written_ns` from 124 to some 240.
     #[must_use]
     pub fn in_run(self, slower: f64, written_ns: f64, again: f64) -> Self {

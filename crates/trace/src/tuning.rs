@@ -16,7 +16,7 @@ pub(crate) const POOL_FAULTS: u64 = 50;
 /// Share of the machine's huge-page faults that the program's memory must show to claim them all. Chosen:
 /// memory also shrinks between two readings, and other programs rarely take any.
 pub(crate) const HUGE_SHOWN_SHARE: f64 = 0.25;
-/// Price of a huge-page fault without a timed one, in faults of base pages. Measured: 60 to 150 (facts).
+/// Price of a huge-page fault without a timed one, in faults of base pages. Measured: 60 to 150 (by hand).
 pub(crate) const THP_PRICE_RATIO: f64 = 100.0;
 
 /// A reading above this many medians of its kind is a wait (a lock, reclaim, the hypervisor), and is capped
@@ -35,7 +35,7 @@ pub(crate) const PROT_WRITE: u32 = 0x2;
 pub(crate) const PROT_EXEC: u32 = 0x4;
 
 /// Bounds of the price of a fault relative to our own first touch, if nothing was timed. Kinds differ from
-/// 0.2 (mapped file) to 1.6 (CoW) times, cold guest memory by more (profiler.md 1.9).
+/// 0.2 (mapped file) to 1.6 (CoW) times, cold guest memory by more (by hand).
 pub(crate) const CALIBRATED_LOW: f64 = 0.5;
 /// Upper end of the same.
 pub(crate) const CALIBRATED_HIGH: f64 = 2.0;
@@ -48,13 +48,13 @@ pub(crate) const UNTIMED_HIGH: f64 = 4.0;
 /// Upper bound of a huge-page fault, in the same unit: the upper end of the range behind [`THP_PRICE_RATIO`].
 pub(crate) const UNTIMED_HUGE: f64 = 150.0;
 
-/// Faults per bucket below which the serialisation verdict is refused (profiler.md 5.9).
+/// Faults per bucket below which the serialisation verdict is refused (by hand).
 pub(crate) const SERIAL_FAULTS: usize = 2000;
 /// The low end of the ratio's interval must exceed this to say "serialised". Two hardware threads of one core alone
 /// slow each other by up to a quarter; a lock held through the fault with two threads doubles it.
 pub(crate) const SERIAL_RATIO: f64 = 1.25;
 
-/// Samples of the fault path below which no phases are given (profiler.md 1.4: single phases wander below it).
+/// Samples of the fault path below which no phases are given (by hand: single phases wander below it).
 pub(crate) const PHASE_SAMPLES: u64 = 5000;
 
 /// Readings of the counters below which no avoidable curve is drawn: the order of faults and releases is lost.
@@ -174,7 +174,7 @@ pub(crate) const HUGE_PRIOR_FAULTS: f64 = 2.0;
 /// bounds the other, which includes every uncounted tail (one for each processor that a thread ran on).
 pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
 /// Relative error of a measured time from the reading itself: the recorder disturbs caches, and readings
-/// drift. profiler.md 1.1: pair over truth was 1.15 to 1.22 in four repeats. `doctor --check`: programs of 2
+/// drift. By hand: pair over truth was 1.15 to 1.22 in four repeats. `doctor --check`: programs of 2
 /// s, with hardly any other error, were off by up to this.
 pub(crate) const CALIBRATION_SHARE: f64 = 0.07;
 /// Relative error of the subtracted offset: the same four repeats.
@@ -221,10 +221,10 @@ pub(crate) const THP_PER_BLOCK: u64 = 2;
 /// Part of a run within which blocks must be born to be part of its start.
 pub(crate) const START_PART: f64 = 0.2;
 /// Share of a site's time that huge pages save: at least, likely, at most. Zeroing stays: a fault takes 60 to
-/// 150 times as long as one of a base page, instead of 512 times (profiler.md 1.9, 5.3).
+/// 150 times as long as one of a base page, instead of 512 times (by hand).
 pub(crate) const THP_SAVES: [f64; 3] = [0.6, 0.8, 0.9];
 /// Share of a site's time that populating saves: the traps, not the zeroing. 0.83 of the cycles remained
-/// (profiler.md 1.9).
+/// (by hand).
 pub(crate) const POPULATE_SAVES: [f64; 3] = [0.0, 0.15, 0.4];
 /// Sites that are looked at for cures.
 pub(crate) const CURED_SITES: usize = 5;

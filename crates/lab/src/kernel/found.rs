@@ -70,8 +70,8 @@ impl<'a> Found<'a> {
         self.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN)
     }
 
-    /// The share of the pages that needed zeroes and had them. Nothing without the patch, and nothing if hardly a page
-    /// of the test needed zeroes.
+    /// Of the pages that needed zeroes, the share that held them already. `None` without the patch, or if too few pages
+    /// needed zeroes.
     pub(super) fn hits(self) -> Option<f64> {
         let (hit, miss) = (self.guest(HIT), self.guest(MISS));
         (hit + miss >= LEAST_ASKED * self.pages()).then(|| hit / (hit + miss))

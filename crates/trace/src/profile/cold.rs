@@ -8,7 +8,7 @@
 //! the period changed.
 //!
 //! A fault that only maps an existing page writes no page, so it leaves the recorder in the cache. Until bursts of
-//! such faults tell its excess, it has none, and the usual excess is its error.
+//! such faults are seen, its excess is 0, and the error of that is the usual excess.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -57,7 +57,7 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
 }
 
 /// The most faults that samples allow, if their estimate is `estimate` and each represents `each`: the upper
-/// end of a Poisson number (score interval, 95 %).
+/// end of the 95 % score interval of a Poisson count, times `each`.
 fn most_of(estimate: f64, each: f64) -> f64 {
     const Z: f64 = 1.96;
     let number = if each > 0.0 { estimate / each } else { 0.0 };

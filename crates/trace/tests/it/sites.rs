@@ -1,4 +1,4 @@
-//! Made-up recordings -> rows: do they hold the truth?
+//! Recordings with a known answer -> rows, whose intervals must contain it.
 
 use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::observation::{Access, EventLoss, What};

@@ -244,7 +244,7 @@ fn an_answer_survives_its_json() {
     assert_eq!((counts(&back), &back.notes, &back.host), (counts(&stat), &stat.notes, &stat.host));
 }
 
-/// Huge pages that neither a sample nor memory showed, and the machine had.
+/// The machine counted huge pages, but neither samples nor the growth of memory showed any.
 #[test]
 fn huge_pages_of_which_none_was_seen_have_a_row_up_to_the_machines() {
     let mut observation = scenario::bursts();

@@ -25,7 +25,7 @@ use faultless_console::{Failure, Outcome, emit};
 /// The page that a record's folder holds after every run.
 pub(crate) const PAGE: &str = "report.html";
 
-/// Where to.
+/// Arguments of `faultless lab report`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder of the record.
@@ -36,8 +36,7 @@ pub(crate) struct Args {
     /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
-    /// Put a model beside the verdicts: the counts of this record of `faultless lab kernel run`, and the
-    /// forecast with them.
+    /// Also show what the model predicts from this record of the kernel lab.
     #[arg(long, value_name = "FOLDER")]
     kernel: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
