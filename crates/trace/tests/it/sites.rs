@@ -174,7 +174,7 @@ fn what_was_lost_is_made_up_for_by_the_exact_count() {
         );
     }
     let notes = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap().notes.join("\n");
-    assert!(notes.contains("records were lost"), "{notes}");
+    assert!(notes.contains("the rings lost"), "{notes}");
 }
 
 #[test]
