@@ -123,7 +123,7 @@ fn a_recording_holds_all_that_wait4_counted() {
         assert!((life.pages..life.pages + life.more).contains(&faults), "{program:?}: {faults}");
         let lost = report["coverage"]["lost"].as_u64().unwrap();
         let notes = report["notes"].to_string();
-        assert_eq!(notes.contains("records were lost"), lost > 0, "{notes}");
+        assert_eq!(notes.contains("the rings lost"), lost > 0, "{notes}");
     }
 }
 
