@@ -499,8 +499,10 @@ static bool add_swap(long mib)
 	int file = open("/dev/zram0", O_WRONLY);
 	bool ok;
 
+	if (file < 0)
+		return false;
 	snprintf(text, sizeof(text), "%ldM", mib);
-	ok = file >= 0 && write_text(text, "/sys/block/zram0/disksize");
+	ok = write_text(text, "/sys/block/zram0/disksize");
 	head.version = 1;
 	head.last_page = (uint32_t)((size_t)mib * MIB / page - 1);
 	memcpy(head.bytes + sizeof(head.bytes) - 10, "SWAPSPACE2", 10);
