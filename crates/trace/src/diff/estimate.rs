@@ -45,10 +45,13 @@ pub(super) struct Estimate {
     /// Variance of the faults of a row of this run without any sample.
     pub(super) unseen: f64,
     /// Relative standard deviation from run to run to allow because chance decides which row gets these
-    /// faults: threads share the work, or code was generated at run time.
+    /// faults: threads or processes share the work, or code was generated at run time.
     pub(super) chance: f64,
     /// The same if no other row has lost or gained these faults.
     pub(super) chance_alone: f64,
+    /// Relative standard deviation from run to run of faults that come from other rows or go there: most are of a
+    /// kind for which chance decides which code takes them.
+    pub(super) moved: f64,
     /// The independent samples that it rests on.
     pub(super) hits: f64,
     /// Faults of the run per independent sample; 1 if every fault was recorded.
@@ -120,6 +123,7 @@ impl Figure {
             unseen: Figure::default().faults_variance(all),
             chance: 0.0,
             chance_alone: 0.0,
+            moved: 0.0,
             hits: self.sampled / (all.per_hit() - 1.0).max(1.0),
             per_hit: all.per_hit(),
         }

@@ -29,8 +29,8 @@ use super::whole::{self, CountChange};
 use super::{Pair, Settings};
 use crate::measurement::Interval;
 use crate::tuning::{
-    DIFF_ADDED_RATIO, DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
-    DIFF_PRIOR_RUNS, DIFF_WORTH_FAULTS, DIFF_WORTH_NS,
+    DIFF_ADDED_RATIO, DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_FEW_FAULTS_SPREAD,
+    DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS, DIFF_WORTH_FAULTS, DIFF_WORTH_NS,
 };
 
 /// The judgement of a row.
@@ -120,10 +120,12 @@ impl<'a> Judge<'a> {
         let is_added =
             |difference: f64| difference * added > 0.0 && difference.abs() <= DIFF_ADDED_RATIO * added.abs();
         for (at, row) in rows.iter_mut().enumerate() {
+            let runs = &table.rows[at];
             if row.certain == 0.0 && is_added(row.difference()) {
-                let runs = &table.rows[at];
                 seen[at] = self.compare_faults(runs, most(runs, |run| run.chance_alone));
                 *row = seen[at].change(z, 0.0);
+            } else {
+                row.moved = (most(runs, |run| run.moved) * row.before.max(row.after)).powi(2);
             }
         }
         let alone = table.is_counted.then(|| whole::settle(&mut rows, &whole, is_named)).flatten();
@@ -232,9 +234,13 @@ impl<'a> Judge<'a> {
 
     /// `chance`: the relative standard deviation from run to run to allow at least.
     fn compare_faults(&self, runs: &[Estimate], chance: f64) -> Compared {
-        let allowed = self.allowed[0].max(chance);
-        // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
-        let sides = self.faults(runs).map(|side| Spread::new(&side, allowed, f64::INFINITY));
+        let side = |side: Vec<(f64, f64)>| {
+            let faults = side.iter().map(|run| run.0).sum::<f64>() / side.len() as f64;
+            let few = DIFF_FEW_FAULTS_SPREAD / faults.max(1.0).sqrt();
+            // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
+            Spread::new(&side, self.allowed[0].max(chance).hypot(few), f64::INFINITY)
+        };
+        let sides = self.faults(runs).map(side);
         self.compare(&sides)
     }
 
@@ -282,6 +288,7 @@ impl Compared {
             after: after.value,
             seen: sides.map(|side| side * scale),
             own: ((self.judged / z).powi(2) - measured).max(0.0),
+            moved: 0.0,
             certain,
         }
     }

@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::observation::Window;
 use crate::profile::Weighted;
 use crate::recording::Recording;
-use crate::tuning::{DIFF_CHANCE_SPREAD, DIFF_PHASE_PERIODS, DIFF_PRIOR_RUNS};
+use crate::tuning::{DIFF_CHANCE_SPREAD, DIFF_MOVING_SPREAD, DIFF_PHASE_PERIODS, DIFF_PRIOR_RUNS};
 
 /// Estimates of all runs by row, those before first.
 pub(super) struct Table {
@@ -37,7 +37,7 @@ impl Table {
             // there is one.
             let is_row =
                 |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
-            let mut threads: HashMap<(usize, u32), BTreeMap<u32, f64>> = HashMap::new();
+            let mut threads: HashMap<usize, BTreeMap<(u32, u32), f64>> = HashMap::new();
             let (is_generated, mut generated) = (name::generated(&run.recording.stacks), HashSet::new());
             for (fault, basis) in faults.filter(|(fault, _)| is_row(fault)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
@@ -50,19 +50,22 @@ impl Table {
                 });
                 let burst = bursts.at(fault.time_ns);
                 aliasing.add(fault, number, burst);
-                *threads.entry((number, fault.pid)).or_default().entry(fault.tid).or_default() +=
-                    fault.faults;
+                let thread = (fault.pid, fault.tid);
+                *threads.entry(number).or_default().entry(thread).or_default() += fault.faults;
                 if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
                     generated.insert(number);
                 }
                 rows.push((fault, basis, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
+            let mut moving = vec![0.0; table.names.len()];
             let mut all =
                 Figure::of_all(self::is_counted(run, settings), run.profile.doubt, aliasing.in_step());
             for (fault, basis, number, burst) in rows {
                 recorded += u64::from(burst.is_some());
-                figures[number].leading += f64::from(u8::from(burst.is_some() && recorded <= leading));
+                let is_sure = burst.is_some() && recorded <= leading && !moves(fault.kind);
+                figures[number].leading += f64::from(u8::from(is_sure));
+                moving[number] += if moves(fault.kind) { fault.faults } else { 0.0 };
                 figures[number].add(fault, basis, burst);
                 all.add(fault, basis, burst);
             }
@@ -71,11 +74,17 @@ impl Table {
                 .enumerate()
                 .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
             let shared = threads.iter().filter(|(_, of)| of.len() > 1);
-            let shared = shared.map(|((row, _), of)| (*row, chance(of.values())));
+            let shared = shared.map(|(row, of)| (*row, chance(of.values())));
             for (row, alone) in shared.chain(generated.into_iter().map(|row| (row, DIFF_CHANCE_SPREAD))) {
                 let estimate = &mut table.rows[row][run_index];
                 estimate.chance = DIFF_CHANCE_SPREAD;
                 estimate.chance_alone = estimate.chance_alone.max(alone);
+            }
+            for (row, moving) in table.rows.iter_mut().zip(moving) {
+                let estimate = &mut row[run_index];
+                if moving > 0.5 * estimate.faults {
+                    estimate.moved = DIFF_MOVING_SPREAD;
+                }
             }
             table.totals.push(all.estimate(&all));
         }
@@ -107,6 +116,12 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
     run.profile.selected.is_none()
         && counts.user_faults.is_some()
         && (user_only || counts.all_faults.is_some())
+}
+
+/// Whether chance decides which code takes a fault of this kind. Parent and child race for the copy of a page. A
+/// read of a file maps the pages around it too, and random addresses decide which those are.
+fn moves(kind: Kind) -> bool {
+    matches!(kind, Kind::CowAfterFork | Kind::FileRead)
 }
 
 /// Relative standard deviation from run to run of faults that threads share: of the sum of their parts, which

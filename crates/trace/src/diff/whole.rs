@@ -18,6 +18,8 @@ pub(super) struct CountChange {
     pub(super) seen: [f64; 2],
     /// Variance of the difference from run to run.
     pub(super) own: f64,
+    /// Variance of faults that may have moved here from other rows, or there. They change no sum.
+    pub(super) moved: f64,
     /// For a row on one side only: the least faults that are certain; else 0.
     pub(super) certain: f64,
 }
@@ -34,11 +36,11 @@ impl CountChange {
 
     /// The variance that decides: with the variation from run to run.
     pub(super) fn judged(&self) -> f64 {
-        self.measured() + self.own
+        self.measured() + self.own + self.moved
     }
 
     fn misfit(&self, difference: f64) -> f64 {
-        (self.difference() - difference).powi(2) / self.judged().max(f64::MIN_POSITIVE)
+        (self.difference() - difference).powi(2) / (self.measured() + self.own).max(f64::MIN_POSITIVE)
     }
 
     /// Shifts the difference, and sets the variance that is left.
@@ -133,6 +135,7 @@ mod tests {
             after,
             seen: [deviation * deviation / 2.0; 2],
             own: (0.01 * before).powi(2),
+            moved: 0.0,
             certain: 0.0,
         }
     }

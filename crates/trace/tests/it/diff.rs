@@ -344,6 +344,44 @@ fn work_that_threads_share_is_named_if_the_whole_grew_by_it() {
     assert_eq!(named(&found), [("sweep <- gc", Class::Grown, Some(Cause::Faults))]);
 }
 
+/// Processes share work as threads do.
+#[test]
+fn work_that_processes_share_may_move_between_rows() {
+    let found = |processes: u32| {
+        let runs = [shared(1, 2000, 1500), shared(1, 1300, 2200)].map(|[mut run]| {
+            let faults = run.profile.faults.iter_mut().enumerate();
+            faults.for_each(|(at, fault)| fault.pid = 1 + at as u32 % processes);
+            [run]
+        });
+        named(&diff(&runs[0], &runs[1])).len()
+    };
+    assert_eq!((found(1), found(4)), (2, 0));
+}
+
+/// Parent and child race for a copy, and addresses decide which code maps the pages of a file: then a row is new by
+/// chance, unless the whole has more faults too. Of first writes each is new.
+#[test]
+fn copies_and_file_reads_may_move_to_a_row_of_their_own() {
+    let found = |kind: Kind, mark: u32, added: u32| {
+        let of_kind = |[mut run]: [Run; 1]| {
+            run.profile.faults.iter_mut().for_each(|fault| fault.kind = kind);
+            [run]
+        };
+        named(&diff(&of_kind(shared(1, 2000, 0)), &of_kind(shared(1, mark, added)))).len()
+    };
+    for kind in [Kind::CowAfterFork, Kind::FileRead] {
+        assert_eq!((found(kind, 1900, 100), found(kind, 2000, 100)), (0, 1), "{kind:?}");
+    }
+    assert_eq!(found(Kind::MmapFirstWrite, 1900, 100), 2);
+}
+
+/// Complete recordings of one thread: a large row that grew by 2 % is named.
+#[test]
+fn exact_counts_show_a_small_growth_of_a_large_row() {
+    let found = |mark| named(&diff(&shared(1, 40_000, 10_000), &shared(1, mark, 10_000))).len();
+    assert_eq!((found(40_100), found(41_000)), (0, 1));
+}
+
 /// However long they take, and however sharp the threshold.
 #[test]
 fn fewer_than_four_faults_get_no_name() {
