@@ -23,7 +23,7 @@ from peers_table import report
 FIELDS = ["job", "round", "order", "arm", *COLUMNS[:-1], "output",
           "body_s", "idle_rss_kib", "idle_fall_ms", "probe_base_ns", "probe_thp_ns", "body_faults"]
 # Seconds between two readings of an idle process; shorter idle times are left out.
-LOOK_S, SHORT_S = 0.01, 0.3
+READING_S, SHORT_S = 0.01, 0.3
 
 
 class Idle:
@@ -31,7 +31,7 @@ class Idle:
 
     def __init__(self):
         # One entry per reading: time, whether the main thread sleeps, resident KiB.
-        self.looks = []
+        self.readings = []
 
     def watch(self, pid):
         """Reads until the process has ended. The caller waits for it."""
@@ -39,15 +39,15 @@ class Idle:
             with contextlib.suppress(OSError, IndexError):
                 with open(f"/proc/{pid}/stat") as file:
                     fields = file.read().rpartition(")")[2].split()
-                self.looks.append((time.monotonic(), fields[0] == "S", int(fields[21]) * guest.PAGE >> 10))
-            time.sleep(LOOK_S)
+                self.readings.append((time.monotonic(), fields[0] == "S", int(fields[21]) * guest.PAGE >> 10))
+            time.sleep(READING_S)
 
     def phases(self):
         """Runs of readings of a sleeping process, without short ones."""
         found, phase = [], []
-        for look in self.looks + [(0, False, 0)]:
-            if look[1]:
-                phase.append(look)
+        for reading in self.readings + [(0, False, 0)]:
+            if reading[1]:
+                phase.append(reading)
                 continue
             if phase and phase[-1][0] - phase[0][0] > SHORT_S:
                 found.append(phase)
@@ -59,7 +59,7 @@ class Idle:
         phases = self.phases()
         if not phases:
             return "", ""
-        falls = [next((look[0] - phase[0][0] for look in phase if look[2] < peak_kib / 10), None) for phase in phases]
+        falls = [next((reading[0] - phase[0][0] for reading in phase if reading[2] < peak_kib / 10), None) for phase in phases]
         fall = "" if None in falls else round(median(falls) * 1e3)
         return median([phase[-1][2] for phase in phases]), fall
 

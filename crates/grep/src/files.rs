@@ -48,18 +48,18 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut hits = Vec::new();
     for chosen in args.which.chosen()? {
         let database = if args.fresh { Arc::new(chosen.refreshed()?) } else { chosen.opened()? };
-        let (mut looks, mut gone, mut unlooked) = (0, 0, 0);
+        let (mut checks, mut gone, mut unchecked) = (0, 0, 0);
         let of_database = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?, |hit| {
-            if args.fresh || looks == CHECKS_MAX {
-                unlooked += u64::from(!args.fresh);
+            if args.fresh || checks == CHECKS_MAX {
+                unchecked += u64::from(!args.fresh);
                 return true;
             }
-            looks += 1;
+            checks += 1;
             let is_there = here.join(OsStr::from_bytes(&hit.line)).symlink_metadata().is_ok();
             gone += u64::from(!is_there);
             is_there
         });
-        let notes = [warnings::gone(&database, gone), warnings::unlooked(unlooked, gone)];
+        let notes = [warnings::gone(&database, gone), warnings::unchecked(unchecked, gone)];
         notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
         hits.extend(of_database);
     }

@@ -65,7 +65,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             counted(info.dead, "file")
         ),
     );
-    row("looked", format!("{} ago", ago(age(info.walked_ns))));
+    row("last walk", format!("{} ago", ago(age(info.walked_ns))));
     if info.marked > 0 {
         row("changed", format!("{}, searched on disk until the next update", counted(info.marked, "file")));
     }

@@ -197,7 +197,7 @@ impl Job<'_> {
         // A stale file shows that the database is out of date.
         let notes = [
             warnings::stale(&database, searched.stale),
-            warnings::unlooked(searched.unchecked, searched.stale),
+            warnings::unchecked(searched.unchecked, searched.stale),
         ];
         if !self.args.looks.no_messages {
             notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));

@@ -16,7 +16,10 @@ pub(crate) fn with_bar<E: Into<Failure>>(
     let begin = Instant::now();
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {msg} {bytes}/{total_bytes} {eta}").ok();
     let bar = style.filter(|_| std::io::stderr().is_terminal()).map(|style| {
-        ProgressBar::new(0).with_style(style.progress_chars("=> ")).with_prefix(what).with_message("looking")
+        ProgressBar::new(0)
+            .with_style(style.progress_chars("=> "))
+            .with_prefix(what)
+            .with_message("listing files")
     });
     let done = work(&mut |progress| {
         if let Some(bar) = &bar {

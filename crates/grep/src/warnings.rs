@@ -17,7 +17,7 @@ pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
     let age = ago(age(database.walked_ns()));
     Some(format!(
         "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
-         looks at all, `faultless index update` brings it up to date"
+         checks all, `faultless index update` brings it up to date"
     ))
 }
 
@@ -41,16 +41,16 @@ pub(crate) fn age(walked_ns: u64) -> Duration {
     now.saturating_sub(Duration::from_nanos(walked_ns))
 }
 
-/// A warning that `unlooked` files of a result were not checked. `None` if no checked file had changed and
+/// A warning that `unchecked` files of a result were not checked. `None` if no checked file had changed and
 /// stderr is no terminal.
-pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
-    let files = match unlooked {
+pub(crate) fn unchecked(unchecked: u64, stale: u64) -> Option<String> {
+    let files = match unchecked {
         0 => return None,
         1 => "1 file of this result was".into(),
-        unlooked => format!("{unlooked} files of this result were"),
+        unchecked => format!("{unchecked} files of this result were"),
     };
     (stale > 0 || std::io::stderr().is_terminal())
-        .then(|| format!("faultless: {files} not looked at on disk; --fresh looks at all"))
+        .then(|| format!("faultless: {files} not checked on disk; --fresh checks all"))
 }
 
 /// A duration in one unit.
@@ -65,13 +65,13 @@ pub(crate) fn ago(age: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::unlooked;
+    use super::unchecked;
 
     #[test]
-    fn files_that_were_not_looked_at_are_told_of_where_others_had_changed() {
-        assert_eq!(unlooked(0, 3), None);
-        let said = "faultless: 1 file of this result was not looked at on disk; --fresh looks at all";
-        assert_eq!(unlooked(1, 3).as_deref(), Some(said));
-        assert!(unlooked(20_000, 1).unwrap().contains("20000 files of this result were not"));
+    fn unchecked_files_are_reported_if_others_had_changed() {
+        assert_eq!(unchecked(0, 3), None);
+        let said = "faultless: 1 file of this result was not checked on disk; --fresh checks all";
+        assert_eq!(unchecked(1, 3).as_deref(), Some(said));
+        assert!(unchecked(20_000, 1).unwrap().contains("20000 files of this result were not"));
     }
 }

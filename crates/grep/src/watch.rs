@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         WatchEvent::Marked(files) => eprintln!("{} changed", counted(files as u64, "file")),
         WatchEvent::Updated(updated) => tell(&updated, None),
-        WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
+        WatchEvent::EventsLost => eprintln!("too much happened at once; checking everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),
     })?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 //! whether it exceeds noise.
 //!
 //! In: results of both. Out: changes, the largest first; then cells that only one record has; then figures that did
-//! not change. A change exceeds noise when the interval of the ratio lies wholly outside 1 +- 2 %. The difference
+//! not change. A change exceeds noise when the interval of the ratio lies wholly outside 1 ± 2 %. The difference
 //! must also be larger than the cost of reading the clock, and larger than the few faults of any program.
 //!
 //! It does not read records, and it does not explain a change.

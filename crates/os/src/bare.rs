@@ -248,7 +248,7 @@ mod tests {
 
     static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-    extern "C" fn look(argument: *mut c_void) {
+    extern "C" fn observe(argument: *mut c_void) {
         // SAFETY: -1 is no descriptor, so the call fails and sets errno.
         unsafe { libc::syscall(libc::SYS_close, -1) };
         // SAFETY: no arguments, and it cannot fail.
@@ -263,7 +263,7 @@ mod tests {
     fn it_has_an_errno_of_its_own_and_can_be_started_again() {
         let bare: &Bare = Box::leak(Box::default());
         for argument in [7, 8] {
-            bare.start(look, std::ptr::without_provenance_mut(argument)).unwrap();
+            bare.start(observe, std::ptr::without_provenance_mut(argument)).unwrap();
             while !bare.is_over(100, 50_000) {}
             assert_eq!(SEEN[0].load(Relaxed), argument);
             assert_eq!(SEEN[2].load(Relaxed), libc::EBADF as usize);

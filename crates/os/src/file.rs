@@ -125,7 +125,7 @@ impl FileMap {
     fn word(&self, place: usize) -> *mut u64 {
         let word = place / WORD_BYTES;
         assert!((word + 1) * WORD_BYTES <= self.len_bytes, "word inside the mapping");
-        // SAFETY: the word lies inside the mapping, as was just looked at.
+        // SAFETY: the word lies inside the mapping, as was just asserted.
         unsafe { self.base.as_ptr().add(word) }
     }
 

@@ -305,7 +305,7 @@ impl Reader {
             QueueId::Long => (self.journal.long(), self.long_at),
             QueueId::Short => (self.journal.short(), self.short_at),
         };
-        let payload = match queue.look(at) {
+        let payload = match queue.peek(at) {
             Slot::Nothing => return Next::Nothing,
             Slot::Claimed(owner) => {
                 return Next::Unfinished { pid: Writer::from_word(owner).pid, position: at };

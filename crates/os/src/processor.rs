@@ -33,12 +33,12 @@ impl Processors {
             return Self { area: 0 };
         }
         if AREA.load(Relaxed) == UNKNOWN {
-            AREA.store(Self::look().area, Relaxed);
+            AREA.store(Self::read().area, Relaxed);
         }
         Self { area: AREA.load(Relaxed) }
     }
 
-    fn look() -> Self {
+    fn read() -> Self {
         // SAFETY: the name is a C string.
         let area = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
         // SAFETY: as above.

@@ -71,7 +71,7 @@ struct Counters {
 const FREE: u8 = 1;
 const LIMITED: u8 = 2;
 
-/// Opening and looking.
+/// Opening and inspection.
 impl<B: Backend> Pool<B> {
     /// Reserves a range, and makes as much of it resident as [`Policy::prewarm`] says.
     ///

@@ -62,7 +62,7 @@ impl Allocations {
     ) -> Vec<Record> {
         let mut taken = Vec::new();
         for queue in [QueueId::Long, QueueId::Short] {
-            for _ in 0..tuning::JOURNAL_LOOK_ENTRIES {
+            for _ in 0..tuning::JOURNAL_POLL_ENTRIES {
                 match self.reader.next(queue, &mut self.stack) {
                     Next::Nothing => break,
                     Next::Unfinished { pid, position } => {

@@ -143,7 +143,7 @@ pub struct Live {
     last: Totals,
 }
 
-/// Counters at the last look.
+/// Counters at the last poll.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     time_ns: u64,
@@ -308,7 +308,7 @@ impl Live {
         }
     }
 
-    /// What happened since the last look.
+    /// What happened since the last poll.
     pub fn poll(&mut self, threads: Threads) -> Interval {
         // First: whatever is read after the end is complete.
         let ended = self.ended();

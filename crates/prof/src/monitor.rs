@@ -308,7 +308,7 @@ impl Monitor {
     /// How long to sleep until the next poll.
     pub(crate) fn pause_ns(&self) -> u64 {
         if self.is_in_burst {
-            t::BURST_LOOK_NS
+            t::BURST_POLL_NS
         } else if self.levels.is_some() || self.session.records_faults() {
             self.interval.pause_ns()
         } else if !self.session.kernel.is_empty() {

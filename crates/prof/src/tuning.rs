@@ -30,7 +30,7 @@ pub(crate) const WRITE_COST_PERIOD: u64 = 7;
 pub(crate) const WRITE_COST_NEIGHBOURS: usize = 4;
 /// Faults further apart than this, ns, are no neighbours: the machine may have changed.
 pub(crate) const WRITE_COST_GAP_NS: u64 = 1_000_000;
-/// Fewer of them tell nothing.
+/// Fewest faults written twice from which a ratio is computed.
 pub(crate) const WRITE_COST_MIN: usize = 16;
 /// Most faults used: their median varies by 1 %.
 pub(crate) const WRITE_COST_MAX: usize = 20_000;
@@ -51,8 +51,8 @@ pub(crate) const RING_PAGES_MAX: usize = 128;
 /// happens inside a fault, which costs that fault 10 to 30 us (measured). A wake-up every 130 faults
 /// lengthened faults by a fifth on average.
 pub(crate) const WAKE_PART: usize = 4;
-/// Time between two polls in a burst while the program faults fast, ns: some hundred of the fastest faults.
-pub(crate) const BURST_LOOK_NS: u64 = 200_000;
+/// Time between two polls in a burst while the program faults fast, ns: a few hundred of the fastest faults.
+pub(crate) const BURST_POLL_NS: u64 = 200_000;
 /// Faults since the last poll from which on a program counts as faulting fast. A slower one does not overrun
 /// the credit, and a poll costs some 20 us.
 pub(crate) const BURST_FAULTS: u64 = 40;
@@ -80,31 +80,32 @@ pub(crate) const COPIER_NS: u64 = 500_000_000;
 pub(crate) const COPIER_BYTES_MAX: usize = 256 << 20;
 /// Capacity for copied bytes that is kept from one poll to the next, per processor.
 pub(crate) const COPIED_BYTES_KEPT: usize = 4 << 20;
-/// Faults per sample outside bursts, at least: the least of these that costs a program that only faults no
-/// more than [`SAMPLE_SHARE`]. The period is a random prime between it and 5/4 of it, drawn for each
-/// recording. A loop that runs in step with one period does not with the next.
+/// Lower bounds of the sampling period (faults per sample) outside bursts. The smallest bound is used that
+/// costs a program that only faults no more than [`SAMPLE_SHARE`]. The period is a random prime between the
+/// bound and 5/4 of it, drawn anew for each recording: a loop may run in step with one period, but not with
+/// the next.
 pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
-/// The same at first, without stacks. [`EARLY_SAMPLES`] of them cost 2 ms and stand for 10 000 faults; their
-/// mean is accurate to some 5 %.
+/// Sampling period at the start of a run, without stacks. [`EARLY_SAMPLES`] samples cost 2 ms and stand for
+/// 10 000 faults; their mean is accurate to about 5 %.
 pub(crate) const EARLY_SAMPLE_PERIOD: u64 = 13;
-/// How many samples are taken at that rate.
+/// How many samples are taken with [`EARLY_SAMPLE_PERIOD`].
 pub(crate) const EARLY_SAMPLES: u64 = 770;
-/// As [`EARLY_SAMPLE_PERIOD`], with stacks. Not 31: see [`ALLOCATOR_BATCHES`].
+/// Sampling period at the start of a run, with stacks. Not 31: see [`ALLOCATOR_BATCHES`].
 pub(crate) const EARLY_STACK_PERIOD: u64 = 37;
-/// The kernel gives each processor new free pages in batches of so many (`pcp->batch` in mm/page_alloc.c, times
-/// powers of two). The fault that takes a new batch lasts three times as long. No sampling period may have a
-/// divisor in common with them: with a period of 31, `record` sampled none of these faults in most runs, and
-/// reported 7 % too little time (measured).
+/// Batch sizes, in pages. The kernel refills a processor's list of free pages in such batches (`pcp->batch` in
+/// mm/page_alloc.c, times powers of two). The fault that needs a new batch takes three times as long. No
+/// sampling period may have a divisor in common with a batch size: with a period of 31, `record` sampled none
+/// of these faults in most runs, and reported 7 % too little time (measured).
 #[cfg(test)]
 pub(crate) const ALLOCATOR_BATCHES: [u64; 2] = [31, 63];
-/// How many samples are taken at that rate: 5 ms of the program. The first 10 000 faults are recorded whole.
-/// A program of 50 000 faults then has some 1 100 samples, so a kind with a tenth of its faults is known
-/// within 20 %. With one in 479 from the start it had 92 samples.
+/// How many samples are taken with [`EARLY_STACK_PERIOD`]; they cost the program 5 ms. The first 10 000 faults
+/// are all recorded. So a program of 50 000 faults has about 1 100 samples, and a kind with a tenth of its
+/// faults is known within 20 %. A period of 479 from the start gave 92 samples.
 pub(crate) const EARLY_STACK_SAMPLES: u64 = 1_500;
-/// What a sampled fault costs the program, ns: two records (measured). The recorder's side, on another
+/// Cost of a sample to the program, ns: two records (measured). The recorder's side, on another
 /// processor, takes 1.5 us.
 pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
-/// The same with its stack, ns (measured). The recorder's side takes 5 us.
+/// Cost of a sample with its stack to the program, ns (measured). The recorder's side takes 5 us.
 pub(crate) const STACK_SAMPLE_COST_NS: f64 = 4_000.0;
 /// Share of its time that sampling may cost a program that only faults.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
@@ -157,7 +158,7 @@ pub(crate) const OWN_RING_PAGES: usize = 2048;
 pub(crate) const KERNEL_HERTZ: u64 = 997;
 /// The same if they are only taken while cheap.
 pub(crate) const KERNEL_CHEAP_HERTZ: u64 = 199;
-/// Kernel samples needed for an answer: fewer give no share better than +-10 %.
+/// Kernel samples needed for an answer: fewer give no share better than ±10 %.
 pub(crate) const KERNEL_SAMPLES_MIN: u64 = 400;
 /// CPU samples of the program, at the cheap rate, from which on reading /proc/kallsyms costs at most 1 %: it
 /// takes 50 ms (measured, 122 000 symbols).
@@ -306,4 +307,4 @@ pub(crate) const JOURNAL_NAMELESS_NS: u64 = 100_000_000;
 pub(crate) const JOURNAL_UNFINISHED_NS: u64 = 1_000_000_000;
 /// Entries taken per poll from each queue of the allocation journal: twice its capacity. So everything that
 /// was there is taken, and a fast writer can't keep the recorder busy forever.
-pub(crate) const JOURNAL_LOOK_ENTRIES: u32 = 1 << 14;
+pub(crate) const JOURNAL_POLL_ENTRIES: u32 = 1 << 14;

@@ -63,7 +63,7 @@ extern "C" fn constructor() {
         }
     }
     IS_USED.store(true, Relaxed);
-    limit::look();
+    limit::apply();
     // SAFETY: no preconditions.
     unsafe { mi::mi_process_init() };
     take_region();

@@ -50,7 +50,7 @@ fn is_node(node: usize) -> bool {
 }
 
 /// Shortens the arenas if there is a limit. Call it before the first arena; `MIMALLOC_ARENA_RESERVE` takes precedence.
-pub(crate) fn look() {
+pub(crate) fn apply() {
     count_nodes();
     // SAFETY: an option of this version of mimalloc.
     unsafe { mi::mi_option_set_default(ARENA_MAX_OBJECT, MAX_OBJECT_KIB) };

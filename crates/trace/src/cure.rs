@@ -205,7 +205,7 @@ const RULES: [Rule; 7] = [
 ];
 
 /// The pattern fits, but the site takes too little time.
-const NOT_WORTH: &str = "what could be saved is not worth a change";
+const NOT_WORTH: &str = "a cure would save too little";
 
 /// The cure for a site.
 pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
@@ -244,17 +244,19 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
 fn no_pattern(p: &Pattern<'_>) -> String {
     let files = p.share(&[Kind::FileRead, Kind::FilePrivateWrite, Kind::Shared, Kind::Major]);
     if files >= PATTERN_SHARE {
-        return "these are pages of files and of shared memory, mapped as they are first used".to_owned();
+        return "pages of files or of shared memory, mapped at their first use".to_owned();
     }
     if p.share(&[Kind::CowAfterFork]) >= PATTERN_SHARE {
-        return "these are copies after a fork; vfork or posix_spawn makes none, where a program follows"
+        return "copies after a fork; vfork or posix_spawn avoids them if the child only runs another program"
             .to_owned();
     }
     match (p.row.refault, p.blocks) {
-        (Some(_), _) => "memory that is touched for the first time, and of no pattern with a cure".to_owned(),
-        (None, true) => "memory in no recorded block, and of no pattern with a cure".to_owned(),
-        (None, false) if p.is_static => "no pattern with a cure; the program is linked statically".to_owned(),
-        (None, false) => "no pattern with a cure; record --alloc tells which blocks it touches".to_owned(),
+        (Some(_), _) => "mostly first touches, and no cure fits".to_owned(),
+        (None, true) => "memory outside the recorded blocks, and no cure fits".to_owned(),
+        (None, false) if p.is_static => {
+            "no cure fits; record --alloc cannot reach a statically linked program".to_owned()
+        }
+        (None, false) => "no cure fits; record --alloc shows which blocks are touched".to_owned(),
     }
 }
 
@@ -270,7 +272,7 @@ pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
     Some(match (is_small, remedies.len()) {
         (true, _) => format!("a cure of each would save less than {} of the CPU time", Percent(MIN_GAIN)),
         (false, 1) => first.why.clone(),
-        (false, _) => format!("of the largest, {}", first.why),
+        (false, _) => format!("{} (the largest site)", first.why),
     })
 }
 

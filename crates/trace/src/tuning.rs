@@ -10,7 +10,7 @@ pub(crate) const RANK_BOOTSTRAP_FROM: usize = 256;
 pub(crate) const SEED: u64 = 0x00fa_0117_1e55;
 
 /// Recorded faults pooled on each side of an unrecorded window. Fewer make the mix of kinds too noisy, more
-/// reach too far in time. Chosen: with 50, a kind of 10 % is known to about +-4 points from each side.
+/// reach too far in time. Chosen: with 50, a kind of 10 % is known to about ±4 points from each side.
 pub(crate) const POOL_FAULTS: u64 = 50;
 
 /// Share of the machine's huge-page faults that the program's memory must show to claim them all. Chosen:
@@ -231,7 +231,7 @@ pub(crate) const THP_SAVES: [f64; 3] = [0.6, 0.8, 0.9];
 /// Share of a site's time that populating saves: the traps, not the zeroing. 0.83 of the cycles remained
 /// (by hand).
 pub(crate) const POPULATE_SAVES: [f64; 3] = [0.0, 0.15, 0.4];
-/// Sites that are looked at for cures.
+/// The sites with the most time for which cures are sought.
 pub(crate) const CURED_SITES: usize = 5;
 /// Share of the faults' time below which a site without a cure is not reported. Chosen: too small to matter.
 pub(crate) const UNCURED_SHARE: f64 = 0.05;

@@ -33,9 +33,10 @@ EXAMPLES
   faultless advise -- python3 analysis.py
   faultless advise --runs 30 --max-rss-increase 10 --json -- ./engine <queries.txt >advice.json
 
-The program's standard output is compared between runs, not shown. Its standard input is read once and given to each run;
-where that is a terminal, each run reads nothing.
-Exit status: 0 a cure wins, 1 nothing is shown to help, 2 no comparison was possible, 130 interrupted.")]
+The program's standard output is compared between runs, not shown. Its standard
+input is read once and given to each run; if it is a terminal, runs read nothing.
+Exit status: 0 a cure wins, 1 no cure is shown to help, 2 no comparison was
+possible, 130 interrupted.")]
 pub(crate) struct Args {
     /// Rounds to count [default: 7 to 20, as many as fit into 40 seconds].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
@@ -72,7 +73,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
-    let facts = Facts::look(faultless_report::command(&shown));
+    let facts = Facts::read(faultless_report::command(&shown));
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command)?;

@@ -20,7 +20,7 @@ pub(crate) struct FilterArgs {
     /// Only processes with NAME in their name, or of this number
     #[arg(long, value_name = "NAME|PID")]
     process: Vec<String>,
-    /// Only this time since the begin, such as 1s..2.5s, or ..300ms
+    /// Only this span of the run, such as 1s..2.5s, or ..300ms
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     time: Option<Range<u64>>,
     /// Only kinds with TEXT in their name, such as heap or zero-page

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Draw all frames: how runtimes start and call, and stems that all stacks share.
     #[arg(long)]
     whole: bool,
-    /// Write the picture to FILE, whole or not at all, instead of stdout.
+    /// Write the picture to FILE, atomically, instead of stdout.
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -22,9 +22,9 @@ use super::{status, trace_file};
 
 /// Record who takes page faults and what they cost, into a trace file.
 ///
-/// Record at least the first 8,000 faults one by one; this covers short programs completely. Later faults are
-/// recorded in bursts, and one in some hundred with its stack. All others are only counted, so the program
-/// stays about as fast as it was.
+/// At least the first 8,000 faults are recorded one by one, so a short program is covered completely. Later
+/// faults are recorded in short bursts. Between the bursts a sample of them, one in a few hundred, is recorded
+/// with its stack. All others are only counted, so the program stays about as fast as it was.
 ///
 /// The program keeps its stdin, stdout, signals and exit status. While it runs, the file is called FILE.part.
 /// If the recorder is killed, `faultless report FILE.part` still reads it.
@@ -42,20 +42,20 @@ pub(crate) struct Args {
     /// Also record who allocates and frees blocks of at least SIZE [default: 64K].
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with_all = ["pid", "cgroup"])]
     alloc: Option<u64>,
-    /// Leave Python's perf trampolines off, which name its functions [default: on; Python 3.12 and later].
+    /// Do not name Python functions [default: Python 3.12 and later runs with perf trampolines, which name them].
     #[arg(long)]
     no_python: bool,
-    /// Name functions of Node and Java too, by options in NODE_OPTIONS and JAVA_TOOL_OPTIONS.
+    /// Also name Node and Java functions, through NODE_OPTIONS and JAVA_TOOL_OPTIONS.
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     jit: bool,
-    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0, since only root
-    /// sees the kernel].
+    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0: only root sees the
+    /// kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
     frequency: Option<u64>,
     /// Stop recording single faults once the file has grown to SIZE.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
     max_size: u64,
-    /// Trace file to write; - for standard output, with what the program prints on standard error.
+    /// Trace file to write; - is standard output, and the program's own output then goes to standard error.
     #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// The program and its arguments.

@@ -21,29 +21,34 @@ const PAGE: &str = "faultless-report.html";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   faultless record -- ./program && faultless report
-  faultless report --tree                           # who called whom, with the time of everything above
-  faultless report --by alloc --sort refault        # who allocated, the most given back and faulted again first
+  faultless report --tree                        # who called whom
+  faultless report --by alloc --sort refault     # who allocated, refaults first
   faultless report --by stack --site decode --time 1s..2s --top 50 run.trace
-  faultless report --html                           # everything on one page: tables, flame graph, timeline
+  faultless report --html                        # everything on one page
   faultless report --json | jq '.tables[0].sites.rows[0]'
 
-Times and counts are followed by how far they may be off (95 %); where that is more than 30 %, the range
-stands alone. `memory` is what the faults made resident; `refault` the share of faults on pages that an
-earlier block of the same allocating site had covered and given back. Shares are of the whole run, also
-with filters. A terminal gets a pager: FAULTLESS_PAGER, else PAGER, else less.")]
+FIGURES
+  626 ± 44 ms  estimate and half-width of its 95 % interval
+  12 to 40 ms  the interval alone, if its half-width exceeds 30 %
+  memory       memory that the faults made resident
+  refault      share of faults on pages that an earlier block of the same
+               allocating site had covered and given back
+  Shares are of the whole run, also with filters.
+
+On a terminal a pager shows the report: FAULTLESS_PAGER, else PAGER, else less.")]
 pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceArg,
     /// Show only this table
     #[arg(long, value_name = "GROUP")]
     by: Option<GroupArg>,
-    /// Show call trees instead, of who touched or with --by alloc of who allocated
+    /// Show call trees instead: who touched, or with --by alloc who allocated
     #[arg(long)]
     tree: bool,
-    /// Trees from the touching functions to their callers
+    /// Turn the trees around: from the touching functions to their callers
     #[arg(long, requires = "tree")]
     inverted: bool,
-    /// Show names whole, and in trees how runtimes start and call
+    /// Do not shorten names; in trees, keep the frames of language runtimes
     #[arg(long)]
     whole: bool,
     /// Sort rows by this
@@ -52,7 +57,7 @@ pub(crate) struct Args {
     /// Rows per table
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
-    /// Also list missing data with the reason, the sources, and how each figure was made
+    /// Also list the sources, missing data with the reason, and how each figure was computed
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     /// Print one JSON document instead of the tables
@@ -61,7 +66,7 @@ pub(crate) struct Args {
     /// Write one page with tables, flame graph, timeline and cures [default FILE: faultless-report.html]
     #[arg(long, conflicts_with_all = ["json", "explain", "by", "tree"])]
     html: bool,
-    /// Write the report to FILE, whole or not at all, instead of stdout
+    /// Write the report to FILE, atomically, instead of stdout
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Print to a terminal without a pager

@@ -30,10 +30,10 @@ pub(crate) struct Args {
     /// Print one JSON document instead of the text.
     #[arg(long)]
     json: bool,
-    /// Also list missing data with the reason, the sources, and how each figure was made.
+    /// Also list the sources, missing data with the reason, and how each figure was computed.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Write the report to FILE, whole or not at all, instead of stderr.
+    /// Write the report to FILE, atomically, instead of stderr.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Use only these sources of data, such as counters,pairs [default: all but those that the kernel

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Second trace file, drawn below the first.
     #[arg(value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     second: Option<PathBuf>,
-    /// Write to OUT, whole or not at all [default: faultless-timeline.html; with --json stdout].
+    /// Write to OUT, atomically [default: faultless-timeline.html; with --json stdout].
     #[arg(short, long, value_name = "OUT", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Write the lanes as JSON instead: states and faults of each thread.

@@ -63,7 +63,7 @@ pub(crate) struct Args {
 }
 
 /// Length of a first short interval before plain output.
-const FIRST_LOOK: Duration = Duration::from_millis(200);
+const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         if !started {
             // A first short interval tells which processes are busy, and so whose memory to follow.
-            std::thread::sleep(FIRST_LOOK);
+            std::thread::sleep(FIRST_INTERVAL);
             live.poll(model.threads_wanted());
         }
         print(&mut live, &mut model, args.delay, args.once, args.json)?;

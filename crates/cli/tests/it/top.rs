@@ -101,7 +101,7 @@ fn a_busy_process_is_among_the_first_of_the_whole_system() {
 
 #[test]
 fn a_command_gives_its_status_and_its_output_stays_out_of_the_data() {
-    // On a busy machine a short command has ended at the first look.
+    // On a busy machine a short command has ended before the first poll.
     for seconds in ["0.5", "3", "12"] {
         let script = format!("echo said; sleep {seconds}; exit 3");
         let output = top(&["--json", "-d", "0.2", "--", "sh", "-c", &script]);

@@ -313,29 +313,29 @@ fn a_user_may_lock_all_memory_of_a_small_program() {
     none(&wrong);
 }
 
-/// One self-observation of `idles`.
+/// One reading that `idles` takes of itself.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Reading {
     ms: u64,
     resident_mib: u64,
     threads: u64,
 }
 
-fn looks(text: &str) -> Vec<Look> {
-    let look = |line: &str| match numbers(line)[..] {
-        [ms, resident_mib, threads] => Look { ms, resident_mib, threads },
+fn readings(text: &str) -> Vec<Reading> {
+    let reading = |line: &str| match numbers(line)[..] {
+        [ms, resident_mib, threads] => Reading { ms, resident_mib, threads },
         _ => panic!("{line}"),
     };
-    text.lines().filter(|line| !line.starts_with("unshare")).map(look).collect()
+    text.lines().filter(|line| !line.starts_with("unshare")).map(reading).collect()
 }
 
 /// Checks how 1 GiB was returned. Without a decay time, either default may apply.
 fn decayed(text: &str, decay_ms: Option<u64>) -> Vec<String> {
-    let looks = looks(text);
-    let (first, last) = (looks[0], looks[looks.len() - 1]);
+    let readings = readings(text);
+    let (first, last) = (readings[0], readings[readings.len() - 1]);
     let most = (first.resident_mib / 10).max(32);
-    let end = looks.iter().find(|look| look.resident_mib <= most).map(|look| look.ms);
-    let falls: Vec<u64> = looks
+    let end = readings.iter().find(|reading| reading.resident_mib <= most).map(|reading| reading.ms);
+    let falls: Vec<u64> = readings
         .windows(2)
         .filter(|pair| pair[1].resident_mib + 4 <= pair[0].resident_mib)
         .map(|pair| pair[1].ms)
@@ -365,14 +365,14 @@ fn freed_memory_goes_back_in_steps_and_who_gives_it_back_is_gone_then() {
     if !plain.ends_with("unshare 0\n") {
         return wants::missing_feature("user namespaces", plain);
     }
-    // On a busy machine whoever gives back, and who looks on, may wait for longer than a short decay time.
+    // On a busy machine both the reclaim and the readings may be late by more than a short decay time.
     let first_right = |options: &[[&str; 2]], decays_ms: [Option<u64>; 3]| {
         let mut wrong = Vec::new();
         for (options, decay_ms) in options.iter().zip(decays_ms) {
             let options = if decay_ms.is_some() { &options[..] } else { DEFAULT };
             let case = Case::pooled(&program, options).args(&[decay_ms.unwrap_or(10_000).to_string()]);
             let text = printed(case);
-            assert!(looks(&text).iter().all(|look| look.threads <= 2), "{options:?}: {text}");
+            assert!(readings(&text).iter().all(|reading| reading.threads <= 2), "{options:?}: {text}");
             wrong = decayed(&text, decay_ms).iter().map(|what| format!("{options:?}: {what}")).collect();
             if wrong.is_empty() {
                 break;

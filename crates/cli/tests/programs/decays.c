@@ -78,7 +78,7 @@ int main(int count, char **words) {
         return 2;
     }
     long limit = strcmp(way, "grow") == 0 ? 250 : 40; /* what is in use, 32 MiB, and the program */
-    for (int look = 0; look < 4000; look++) {
+    for (int reading = 0; reading < 4000; reading++) {
         if (resident_mib() <= limit) {
             puts("gone");
             return 0;

@@ -121,7 +121,7 @@ impl Queue {
     }
 
     /// What lies at a position.
-    pub(super) fn look(&self, position: u64) -> Slot {
+    pub(super) fn peek(&self, position: u64) -> Slot {
         let slot = self.slot(position);
         let (state, owner) = Self::marks(slot);
         if state.load(Acquire) == 2 * (position / self.slots) + 1 {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn read(queue: &Queue, position: u64) -> Option<u64> {
-        let Slot::Full(payload) = queue.look(position) else { return None };
+        let Slot::Full(payload) = queue.peek(position) else { return None };
         // SAFETY: `write` wrote a word there.
         let value = unsafe { payload.cast::<u64>().read() };
         queue.free(position);
@@ -200,7 +200,7 @@ mod tests {
     fn what_is_written_is_read_in_order_over_many_laps() {
         let plain = plain(4);
         for value in 0..20 {
-            assert!(matches!(plain.queue.look(value), Slot::Nothing));
+            assert!(matches!(plain.queue.peek(value), Slot::Nothing));
             assert!(write(&plain.queue, value));
             assert_eq!(read(&plain.queue, value), Some(value));
         }
@@ -221,12 +221,12 @@ mod tests {
         let plain = plain(4);
         let late = plain.queue.claim(7).unwrap();
         assert!(write(&plain.queue, 1));
-        assert!(matches!(plain.queue.look(0), Slot::Claimed(7)));
+        assert!(matches!(plain.queue.peek(0), Slot::Claimed(7)));
         plain.queue.free(0);
         assert_eq!(read(&plain.queue, 1), Some(1));
         late.publish();
         assert!((2..5).all(|value| write(&plain.queue, value)));
-        assert!(matches!(plain.queue.look(5), Slot::Nothing));
+        assert!(matches!(plain.queue.peek(5), Slot::Nothing));
         assert_eq!((2..5).map(|at| read(&plain.queue, at)).collect::<Vec<_>>(), [2, 3, 4].map(Some));
     }
 

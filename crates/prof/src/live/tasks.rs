@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(faults(Some(&running(5, 60)), true), 40);
         assert_eq!(faults(Some(&running(4, 60)), true), 101);
         assert_eq!(faults(None, true), 101);
-        assert_eq!(faults(None, false), 0, "what it did before the first look is not ours");
+        assert_eq!(faults(None, false), 0, "what it did before the first poll is not counted");
     }
 
     #[test]

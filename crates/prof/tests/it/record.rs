@@ -34,12 +34,12 @@ fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure>
     take_telling(task, options, io::sink())
 }
 
-/// The same; writes a byte to `looked` once the recorder has looked for the first time, which it tells in its first progress.
-fn take_telling(task: Task, options: &Options, looked: impl Write) -> Result<(Recorded, Recording), Failure> {
-    let (file, mut looked) = (Shared::default(), Some(looked));
+/// The same; writes a byte to `polled` after the recorder's first poll, which its first progress report announces.
+fn take_telling(task: Task, options: &Options, polled: impl Write) -> Result<(Recorded, Recording), Failure> {
+    let (file, mut polled) = (Shared::default(), Some(polled));
     let mut progress = |_: &_| {
-        if let Some(mut looked) = looked.take() {
-            looked.write_all(b"\n").unwrap();
+        if let Some(mut polled) = polled.take() {
+            polled.write_all(b"\n").unwrap();
         }
     };
     let recorded = record(task, options, Box::new(file.clone()), &mut progress)?;
@@ -55,11 +55,11 @@ fn run(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording
     checked(take(Task::Command(request(mode, pages, None)?), options))
 }
 
-/// The same, but the program begins only when the recorder has looked once.
+/// The same, but the program begins only after the recorder's first poll.
 #[track_caller]
-fn run_once_looked(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
-    let (stdin, looked) = io::pipe().unwrap();
-    checked(take_telling(Task::Command(request(mode, pages, Some(stdin))?), options, looked))
+fn run_once_polled(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
+    let (stdin, polled) = io::pipe().unwrap();
+    checked(take_telling(Task::Command(request(mode, pages, Some(stdin))?), options, polled))
 }
 
 #[track_caller]
@@ -222,7 +222,7 @@ fn names_switches_and_mappings_are_recorded() {
 fn a_file_at_its_limit_keeps_counting() {
     for options in [all(), Options::default()] {
         let options = Options { max_bytes: 1, ..options };
-        let Some((recorded, recording)) = run_once_looked("touch", 60_000, &options) else { return };
+        let Some((recorded, recording)) = run_once_polled("touch", 60_000, &options) else { return };
         assert!(recorded.cut_short && recorded.trouble.is_none());
         let (user, _) = entries(&recording);
         let windows = &recording.observation.windows;
@@ -245,8 +245,8 @@ fn a_running_process_is_recorded_from_now_on_with_its_children() {
     let Some(program) = program() else { return };
     let script = format!("read -r told; '{}' tree {PAGES}; exit 3", program.display());
     let mut child = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
-    let looked = child.stdin.take().unwrap();
-    let found = take_telling(running(child.id()), &all(), looked);
+    let polled = child.stdin.take().unwrap();
+    let found = take_telling(running(child.id()), &all(), polled);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     let (recorded, recording) = match found {
         Err(Failure::NotWatched(_, why)) => return wants::missing_feature("perf events", why),

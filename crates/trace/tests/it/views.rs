@@ -1,4 +1,4 @@
-//! One total: whatever a recording is looked at with, the faults and the time in all are the same.
+//! One total: every view of a recording has the same sum of faults and of time.
 
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};

@@ -34,7 +34,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Reads the facts of this machine.
-    pub(super) fn look(command: String) -> Self {
+    pub(super) fn read(command: String) -> Self {
         let host = Host::read();
         Self {
             is_glibc: host.glibc.is_some(),

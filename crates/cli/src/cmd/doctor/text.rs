@@ -51,7 +51,7 @@ fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
         return Vec::new();
     }
     let rounds = prices.iter().find(|price| price.id == "first_touch").map_or(0, |price| price.rounds);
-    let head = format!("Prices (median of {rounds} rounds +- median deviation; guest-warm memory)");
+    let head = format!("Prices (median of {rounds} rounds ± median deviation; guest-warm memory)");
     let mut lines = vec![String::new()];
     lines.extend(wrap("", &head, width));
     let figures: Vec<_> = prices.iter().map(figures).collect();
@@ -61,11 +61,11 @@ fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
     for (price, figures) in prices.iter().zip(&figures) {
         let (first, text) = match figures {
             Some((value, spread)) => {
-                (format!("  {value:>median$} +- {spread:<deviation$}  "), price.what.clone())
+                (format!("  {value:>median$} ± {spread:<deviation$}  "), price.what.clone())
             }
             None => {
                 let reason = price.cannot_say.as_deref().unwrap_or("not measured");
-                let column = "  ".len() + median + " +- ".len() + deviation;
+                let column = "  ".len() + median + " ± ".chars().count() + deviation;
                 (format!("{:<column$}  ", "  cannot say"), format!("{}: {reason}", price.what))
             }
         };
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_deviation_below_the_step_of_the_clock_is_not_called_zero() {
         let lines = prices(&[price(Some(160.0), 0.0), price(Some(160.0), 9.999)], WIDTH);
-        assert!(lines[2].contains("160 ns +- <10 ns  first"), "{lines:?}");
-        assert!(lines[3].contains("160 ns +- 10 ns "), "{lines:?}");
+        assert!(lines[2].contains("160 ns ± <10 ns  first"), "{lines:?}");
+        assert!(lines[3].contains("160 ns ± 10 ns "), "{lines:?}");
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_name = "FORMAT")]
     summary_format: Option<SummaryFormat>,
 
-    /// Report into FILE, whole or not at all, instead of stderr
+    /// Report into FILE, atomically, instead of stderr
     ///
     /// %p in the name becomes the process id. Without %p, the last process to exit overwrites the others. A
     /// confined process (seccomp, Landlock) writes no report.

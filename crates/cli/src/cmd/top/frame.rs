@@ -104,7 +104,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
 fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     let interval = &model.interval;
     if interval.end_ns == 0 {
-        return Line::styled("looking ...", theme.faint());
+        return Line::styled("waiting for the first interval ...", theme.faint());
     }
     let of_process = model.detail.map(|pid| model.task(pid).cloned().unwrap_or_default());
     let task = of_process.unwrap_or_else(|| whole(interval));

@@ -1,6 +1,7 @@
-/* Frees all of 1 GiB and then only looks on. Usage: idles MILLISECONDS: prints a line per look, at least 20 in the decay time:
- * milliseconds since, resident MiB, threads. Ends once little is left and one thread, or after three times as long; then says
- * what unshare(2) by itself answers. With "little": 30 MiB, again and again; prints the most threads there were. */
+/* Frees 1 GiB and then only reads its own state. Usage: idles MILLISECONDS: prints a line per reading, at least 20 in the decay
+ * time: milliseconds since the free, resident MiB, threads. Ends when one thread and little memory are left, or after three times
+ * the decay time; then prints what a plain unshare(2) returns. With "little": allocates and frees 30 MiB repeatedly; prints the
+ * largest number of threads. */
 #include "proc.h"
 #include <sched.h>
 #include <sys/syscall.h>
@@ -17,7 +18,7 @@ static int little(void) {
     long most = 0;
     for (int round = 0; round < 100; round++) {
         use(15, 2 * MIB);
-        for (int look = 0; look < 3; look++) {
+        for (int reading = 0; reading < 3; reading++) {
             long count = threads();
             if (count > most) most = count;
             sleep_ms(1);

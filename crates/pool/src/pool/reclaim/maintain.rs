@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn what_lies_in_the_front_counts_and_decays_too() {
         let pool = Pool::open(Fake::new(2 * FLOOR), Policy::default()).unwrap();
-        // What a block leaves that was fresh is looked at and goes behind the front.
+        // Fresh memory of an ended block is inspected and bypasses the front.
         for _ in 0..2 {
             let blocks = [FLOOR - 1, 1, 1, 1].map(|slabs| pool.alloc(slabs * SLAB_BYTES).unwrap());
             for mut block in blocks {

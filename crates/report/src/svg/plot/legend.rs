@@ -1,7 +1,7 @@
 //! The legend: mark and kind of each line, in as many rows as needed.
 
 use super::super::canvas::{Canvas, text_width, wrap};
-use super::mark::Look;
+use super::mark::Style;
 use super::{Line, MARGIN, Plot, TEXT, WIDTH};
 
 const ROW: f64 = 22.0;
@@ -63,15 +63,15 @@ impl Legend {
     }
 
     /// Draws the legend below `top`.
-    pub(super) fn draw(&self, canvas: &mut Canvas, looks: &[Look], top: f64) {
+    pub(super) fn draw(&self, canvas: &mut Canvas, styles: &[Style], top: f64) {
         for Entry { index, name, is_joined, at } in &self.entries {
-            let (x, y, look) = (MARGIN + at.0, top + at.1 + ROW / 2.0, looks[*index]);
+            let (x, y, style) = (MARGIN + at.0, top + at.1 + ROW / 2.0, styles[*index]);
             let end = x + self.mark - 8.0;
-            canvas.open(look.class, "");
+            canvas.open(style.class, "");
             if *is_joined {
-                canvas.line(look.line(), (x, y), (end, y));
+                canvas.line(style.line(), (x, y), (end, y));
             }
-            look.draw(canvas, (f64::midpoint(x, end), y));
+            style.draw(canvas, (f64::midpoint(x, end), y));
             canvas.close();
             for (part, text) in name.iter().enumerate() {
                 canvas.text("small", "start", x + self.mark, y + 4.5 + LINE * part as f64, text);

@@ -7,7 +7,7 @@ use faultless_trace::measurement::Bytes;
 use super::super::canvas::{Canvas, text_width, wrap};
 use super::axis::{Axis, short};
 use super::legend::Legend;
-use super::mark::{self, Look};
+use super::mark::{self, Style};
 use super::{LINE, Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, number, small, told};
 
 const HEIGHT: f64 = 230.0;
@@ -42,17 +42,17 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
         let x = area.x.place(mark);
         canvas.line("mark", (x, top), (x, top + HEIGHT));
     }
-    let looks = mark::looks(plot);
+    let styles = mark::styles(plot);
     let measured = plot.lines.iter().filter(|line| !line.is_document).count();
     let step = APART.min(MOST_APART / measured.max(1) as f64);
     let mut place = 0;
-    for (line, look) in plot.lines.iter().zip(&looks) {
+    for (line, style) in plot.lines.iter().zip(&styles) {
         let aside =
             if line.is_document { 0.0 } else { (place as f64 - (measured as f64 - 1.0) / 2.0) * step };
         place += usize::from(!line.is_document);
-        draw_line(&mut canvas, line, *look, &area, aside);
+        draw_line(&mut canvas, line, *style, &area, aside);
     }
-    legend.draw(&mut canvas, &looks, top + HEIGHT + foot);
+    legend.draw(&mut canvas, &styles, top + HEIGHT + foot);
     canvas
 }
 
@@ -93,12 +93,12 @@ fn grid(canvas: &mut Canvas, plot: &Plot, area: &Area) {
     }
 }
 
-fn draw_line(canvas: &mut Canvas, line: &Line, look: Look, area: &Area, aside: f64) {
+fn draw_line(canvas: &mut Canvas, line: &Line, style: Style, area: &Area, aside: f64) {
     let at =
         |point: &Point| (area.x.place(number(&point.x).unwrap_or(0.0)) + aside, area.y.place(point.value));
-    canvas.open(look.class, "");
+    canvas.open(style.class, "");
     if line.points.len() > 1 {
-        canvas.path(look.line(), line.points.iter().map(at), false);
+        canvas.path(style.line(), line.points.iter().map(at), false);
     }
     for point in &line.points {
         let (x, y) = at(point);
@@ -110,7 +110,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, look: Look, area: &Area, aside: f
                 canvas.line("ends", (x - 3.5, end), (x + 3.5, end));
             }
         }
-        look.draw(canvas, (x, y));
+        style.draw(canvas, (x, y));
         canvas.close();
     }
     canvas.close();

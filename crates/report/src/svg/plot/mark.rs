@@ -4,7 +4,7 @@ use super::super::canvas::Canvas;
 use super::{Line, Plot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Style {
     /// The CSS class, which sets the colour.
     pub(super) class: &'static str,
     /// The index of the mark's shape.
@@ -16,22 +16,22 @@ pub(super) struct Look {
 
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
 
-/// The looks of all lines. A document's line has the shape of the measured line with the same name.
-pub(super) fn looks(plot: &Plot) -> Vec<Look> {
+/// The styles of all lines. A document's line has the shape of the measured line with the same name.
+pub(super) fn styles(plot: &Plot) -> Vec<Style> {
     let measured: Vec<&Line> = plot.lines.iter().filter(|line| !line.is_document).collect();
     let (mut ours, mut others) = (0, measured.len());
     let next = |counter: &mut usize| std::mem::replace(counter, *counter + 1);
-    let mut look = |line: &Line| {
+    let mut style = |line: &Line| {
         if !line.is_document {
             let index = next(&mut ours);
             let (class, is_dashed) = (CLASSES[index % CLASSES.len()], index >= CLASSES.len());
-            return Look { class, shape: index, is_document: false, is_dashed };
+            return Style { class, shape: index, is_document: false, is_dashed };
         }
         let same = measured.iter().position(|found| found.name == line.name);
         let shape = same.unwrap_or_else(|| next(&mut others));
-        Look { class: "doc", shape, is_document: true, is_dashed: true }
+        Style { class: "doc", shape, is_document: true, is_dashed: true }
     };
-    plot.lines.iter().map(&mut look).collect()
+    plot.lines.iter().map(&mut style).collect()
 }
 
 /// Half of the usual height. Shapes are polygons; the disc is not among them.
@@ -82,7 +82,7 @@ const SHAPES: [&[(f64, f64)]; 13] = [
     &[(5.2, 0.0), (-H, -4.8), (-H, 4.8)],
 ];
 
-impl Look {
+impl Style {
     pub(super) fn line(self) -> &'static str {
         if self.is_dashed { "thread dash" } else { "thread" }
     }
@@ -106,10 +106,10 @@ mod tests {
         let line = |n: usize| Line { name: n.to_string(), is_document: n >= 12, ..Line::default() };
         let mut lines: Vec<Line> = (0..14).map(line).collect();
         lines.push(Line { name: "3".into(), is_document: true, ..Line::default() });
-        let looks = looks(&Plot { lines, ..Plot::default() });
-        let shapes: BTreeSet<usize> = looks.iter().map(|look| look.shape % (SHAPES.len() + 1)).collect();
+        let styles = styles(&Plot { lines, ..Plot::default() });
+        let shapes: BTreeSet<usize> = styles.iter().map(|style| style.shape % (SHAPES.len() + 1)).collect();
         assert_eq!(shapes.len(), 14);
-        assert_eq!((looks[14].shape, looks[14].class), (looks[3].shape, "doc"));
+        assert_eq!((styles[14].shape, styles[14].class), (styles[3].shape, "doc"));
         for (at, shape) in SHAPES.iter().enumerate() {
             assert!(!SHAPES[..at].contains(shape), "{at}");
         }

@@ -46,7 +46,7 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
             free_from = x + half + 7.0;
         }
     }
-    let looks = mark::looks(plot);
+    let styles = mark::styles(plot);
     let mut y = top;
     for (index, row) in rows.iter().enumerate() {
         canvas.line(if index == 0 { "axis" } else { "grid" }, (MARGIN, y), (right, y));
@@ -59,19 +59,19 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
         for (place, &(line, of, point)) in row.points.iter().enumerate() {
             let at = (axis.place(point.value), mark_top + MARK * (place as f64 + 0.5));
             let (low, high) = (axis.place(point.low), axis.place(point.high));
-            canvas.open(looks[line].class, &told(of, point));
+            canvas.open(styles[line].class, &told(of, point));
             if high - low > 1.0 {
                 canvas.line("ends", (low, at.1), (high, at.1));
                 for end in [low, high] {
                     canvas.line("ends", (end, at.1 - 3.0), (end, at.1 + 3.0));
                 }
             }
-            looks[line].draw(&mut canvas, at);
+            styles[line].draw(&mut canvas, at);
             canvas.close();
         }
         y += row.height();
     }
-    legend.draw(&mut canvas, &looks, top + height + FOOT);
+    legend.draw(&mut canvas, &styles, top + height + FOOT);
     canvas
 }
 

@@ -66,8 +66,8 @@ struct Left {
 
 /// A boot that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// How often a boot is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two polls of a boot.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Boots, joins, checks and records.
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -307,7 +307,7 @@ fn ended(child: &mut Child, begin: Instant) -> Result<Option<ExitStatus>, Failur
                 Ok(None)
             };
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
