@@ -120,7 +120,7 @@ fn rules_that_change_are_followed() {
     settle();
     assert_eq!(update(root), (0, 0));
     write(root, "b/.ignore", "three.c\n", 90);
-    assert_eq!(update(root), (0, 1), "a new file of rules");
+    assert_eq!(update(root), (0, 1), "a new ignore file");
     settle();
     assert_eq!(update(root), (0, 0));
     write(root, "b/.ignore", "four.c\n", 80);

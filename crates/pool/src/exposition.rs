@@ -3,7 +3,7 @@
 //! In: a [`Stats`](crate::Stats). Out: its fields, each with name, help and kind, in three formats. The struct itself
 //! is the only table of fields: `fields!` reads names, documentation and types from its declaration.
 //!
-//! A `u64` counts since the pool was opened; a `usize` is a level that also falls. The unit ends the name.
+//! A `u64` counts since the pool was opened; a `usize` is a gauge: it also falls. The unit ends the name.
 //!
 //! It writes into any `fmt::Write` and never allocates. Prometheus reads OpenMetrics, the format of
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
@@ -17,7 +17,7 @@ pub enum Kind {
     /// Counts up from 0.
     Counter,
     /// Goes up and down, or is a maximum.
-    Level,
+    Gauge,
 }
 
 /// One field of a [`Stats`](crate::Stats).
@@ -54,7 +54,7 @@ impl Field {
         let stem = stem.strip_suffix("_bytes").unwrap_or(stem);
         let (kind, end) = match self.kind {
             Kind::Counter => ("counter", "_total"),
-            Kind::Level => ("gauge", ""),
+            Kind::Gauge => ("gauge", ""),
         };
         writeln!(f, "# TYPE faultless_{stem}{unit} {kind}")?;
         if let Some(unit) = unit.strip_prefix('_') {
@@ -210,7 +210,7 @@ macro_rules! fields {
         }
     };
     (@kind u64) => { $crate::exposition::Kind::Counter };
-    (@kind usize) => { $crate::exposition::Kind::Level };
+    (@kind usize) => { $crate::exposition::Kind::Gauge };
 }
 
 pub(crate) use fields;
@@ -240,7 +240,7 @@ mod tests {
     fn the_declaration_is_the_table() {
         let [calls, kept, busy] = EXAMPLE.fields();
         assert_eq!((calls.name(), calls.help()), ("calls", "Calls so far, of any kind."));
-        assert_eq!((kept.kind, kept.value), (Kind::Level, 1 << 20));
+        assert_eq!((kept.kind, kept.value), (Kind::Gauge, 1 << 20));
         assert_eq!((busy.kind, busy.value), (Kind::Counter, 2_000_000_007));
     }
 

@@ -35,7 +35,7 @@ pub(crate) const PROT_WRITE: u32 = 0x2;
 pub(crate) const PROT_EXEC: u32 = 0x4;
 
 /// Bounds of the price of a fault relative to our own first touch, if nothing was timed. Kinds differ from
-/// 0.2 (mapped file) to 1.6 (CoW) times, cold guest memory by more (by hand).
+/// 0.2 (mapped file) to 1.6 (copy on write) times, cold guest memory by more (by hand).
 pub(crate) const CALIBRATED_LOW: f64 = 0.5;
 /// Upper end of the same.
 pub(crate) const CALIBRATED_HIGH: f64 = 2.0;

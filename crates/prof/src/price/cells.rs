@@ -131,14 +131,14 @@ pub(super) fn all(host: &Host) -> Vec<Cell> {
         priced("first_touch", "first touch (write) of a base page", Kind::Touch, base, Step::Writes),
         priced(
             "zero_page_read",
-            "first read of a base page (maps the zero page)",
+            "zero-page read (first read) of a base page",
             Kind::ZeroPage,
             base,
             Step::Reads,
         ),
         priced(
             "write_after_read",
-            "write after that read (CoW of the zero page)",
+            "write after zero-page read, base page",
             Kind::ZeroPage,
             base,
             Step::Writes,
@@ -148,7 +148,7 @@ pub(super) fn all(host: &Host) -> Vec<Cell> {
             let mut region = fresh(PAGES * page::size())?;
             timed_call(PAGES, || advise(&mut region, Advice::PopulateWrite))
         }),
-        priced("cow_after_fork", "write after fork (CoW), base page", Kind::Fork, base, Step::Writes),
+        priced("cow_after_fork", "copy on write after fork, base page", Kind::Fork, base, Step::Writes),
     ];
     cells.extend(thp_cell(host));
     cells.extend(mthp_cells(host));

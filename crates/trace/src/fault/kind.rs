@@ -7,13 +7,13 @@
 //! |---|---|---|
 //! | major | its end came from the `_MAJ` event | none |
 //! | unplaced | no mapping known and no end seen, or a mapping without access | faults that end in SIGSEGV |
-//! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; CoW after fork of moved memory counts as first write |
+//! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; a copy on write after fork of moved memory counts as first write |
 //! | file read | file mapping that can't be written, or a private one that is read; fetches too | one fault maps up to 16 pages |
 //! | shared | shared and writable | reads are not told from writes; memory that mremap moved to where a shared mapping was, until a thread has touched more pages than that had |
-//! | CoW after fork | write (or unknown access) to a private mapping older than the fork, where a page was mapped | a zero page that was read before the fork; a page whose other owner is gone, which is not copied but made writable |
+//! | copy on write after fork | write (or unknown access) to a private mapping older than the fork, where a page was mapped | a zero page that was read before the fork; a page whose other owner is gone, which is not copied but made writable |
 //! | file, private, written | private writable file mapping, not read | reads of unknown access |
 //! | stack | stack region | a stack's zero-page reads |
-//! | write after zero read | write to anonymous memory where a page was mapped | the first write after mprotect(2) took the right and gave it back |
+//! | write after zero-page read | write to anonymous memory where a page was mapped | the first write after mprotect(2) took the right and gave it back |
 //! | zero-page read | anonymous read | the kernel may map a huge zero page |
 //! | THP | a first write or touch, or a write after a read, behind which a huge page is mapped | of two threads that meet in one huge page both count |
 //! | first write | anonymous write: heap, bss, mmap by region | refaults after MADV_DONTNEED are first writes too, rightly: a fresh page is zeroed |
