@@ -23,7 +23,7 @@ impl From<Field> for CStat {
             name: field.name.as_ptr(),
             help: field.help.as_ptr(),
             value: field.value,
-            is_level: u32::from(field.kind == Kind::Level),
+            is_level: u32::from(field.kind == Kind::Gauge),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::pool::State;
 pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u64, state: &State) {
     let is_open = matches!(state, State::Open(_));
     let refused = matches!(state, State::Open(pool) if pool.is_thread_refused());
-    let level = |name, help, value| Field { name, help, kind: Kind::Level, value };
+    let level = |name, help, value| Field { name, help, kind: Kind::Gauge, value };
     let own = [
         level(c"pool_open", c"Whether there is a pool.", is_open.into()),
         Field {
