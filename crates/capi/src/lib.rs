@@ -144,7 +144,7 @@ pub unsafe extern "C" fn faultless_aligned_alloc(
 /// See faultless.h.
 ///
 /// # Safety
-/// The handle is null or a live one; `block` is null or a place for an address; nothing else uses the block there.
+/// The handle is null or alive. `block` is null or points to the address of a block, which nothing else uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn faultless_realloc(
     handle: *mut Handle,

@@ -62,7 +62,7 @@ impl Sink {
         }
     }
 
-    /// A file that the report is added to, made if missing. Fails now if it can't be written.
+    /// A file to append the report to; it is created if missing. Fails now if it can't be written.
     pub fn appended(path: &Path) -> Result<Self, Failure> {
         let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {

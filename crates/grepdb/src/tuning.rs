@@ -30,8 +30,8 @@ pub(crate) const DICTIONARY_FROM_BYTES: u64 = if cfg!(test) { 1 << 19 } else { 1
 /// Length of posting lists that name subchunks instead of chunks. Shorter lists lead to few chunks anyway. Longer
 /// ones would take too much space.
 pub(crate) const FINE_LIST_SUBCHUNKS: std::ops::RangeInclusive<usize> = 600..=1_600;
-/// Cached blocks of the chunk table per segment, of 64 rows and 3 KB each. A scan of any length reads one after
-/// another.
+/// Blocks of the chunk table that are cached per segment. A block has 64 rows and 3 KB. A scan reads the blocks in
+/// order, so its length does not matter.
 pub(crate) const TABLE_BLOCKS: u32 = 16;
 /// Size of a block of posting lists, bytes. A block is read and checked at once.
 pub(crate) const INDEX_BLOCK_BYTES: usize = 8 << 10;
@@ -43,7 +43,7 @@ pub(crate) const SEGMENT_BYTES_MAX: u64 = if cfg!(test) { 1 << 19 } else { 2 << 
 pub(crate) const SEGMENT_FILES_BYTES_MAX: usize = 64 << 20;
 /// Segments with less text than this are small, bytes.
 pub(crate) const SMALL_SEGMENT_BYTES: u64 = if cfg!(test) { 1 << 18 } else { 64 << 20 };
-/// More small segments than this are merged into one. Each costs a search several reads.
+/// Most small segments; more are merged into one. Each segment costs a search several reads.
 pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
 /// A segment is rewritten if a larger share of its files is out of date.
 pub(crate) const DEAD_SHARE_MAX: f64 = 0.33;

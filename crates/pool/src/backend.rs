@@ -93,8 +93,8 @@ pub trait Backend {
     /// The kernel refused; nothing became usable.
     fn extend(&self, from: usize, to: usize) -> crate::Result<()>;
 
-    /// Makes the pages of free, Reserved granules resident, or of a block that is being handed out. Nobody needs the
-    /// content of that block.
+    /// Makes pages resident: those of free granules that are Reserved, or those of a block that is being handed out. The
+    /// content of that block may be lost.
     ///
     /// # Errors
     /// The kernel refused. Part of the pages may be resident now; these read as zero.

@@ -408,9 +408,9 @@ impl Pair {
         self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
-    /// End time and reading, ns, of each fault whose entry was written once, since the last call. It leaves
-    /// time to the reader thread to copy the ring: memory that this processor has read itself is in its
-    /// caches, and cheap to write.
+    /// End time and reading, ns, of each fault since the last call whose entry was written once. It first waits
+    /// until the reader thread has copied the ring. If this processor read the ring itself, the ring would be
+    /// in its caches, and writing the next records would be too cheap.
     fn read(&self, write_costs: &mut WriteCosts) -> Vec<(u64, u64)> {
         std::thread::sleep(2 * t::CALIBRATION_READ);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);

@@ -429,7 +429,7 @@ impl Drain {
         }
     }
 
-    /// Counts samples of the first thread whose entry belonged to another fault, since the last match.
+    /// Number of samples of the first thread, since the last match, whose entry belonged to another fault.
     fn count_mismatches(&mut self, record: &Record) {
         match record.what {
             _ if record.tid != self.first => {}

@@ -63,8 +63,8 @@ impl Elf {
         parse(bytes, Some(&read))
     }
 
-    /// The address, as the file states it, of the byte at `file_offset`. Code wins over data where segments
-    /// share a page.
+    /// The virtual address that the file gives to the byte at `file_offset`. If segments share a page, code
+    /// takes precedence over data.
     pub(crate) fn address(&self, file_offset: u64) -> Option<u64> {
         let holds = |segment: &&Segment| {
             file_offset.checked_sub(segment.file_offset).is_some_and(|inside| inside < segment.len_bytes)

@@ -20,7 +20,7 @@ pub(crate) struct Levels {
     members: HashMap<u32, Member>,
     /// Bytes that ended processes last held.
     gone_bytes: u64,
-    /// The largest fault count seen in /proc, where faults are read from there.
+    /// The largest fault count read so far from /proc, if /proc is the source of fault counts.
     proc_faults: u64,
     levels: Vec<Level>,
     last: Option<Level>,

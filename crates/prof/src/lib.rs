@@ -60,7 +60,7 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
     observe_with(request, None)
 }
 
-/// The same, and tells of the run while it goes on.
+/// The same, with reports to `ticker` during the run.
 ///
 /// # Errors
 /// As [`observe`].

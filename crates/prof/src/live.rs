@@ -90,7 +90,7 @@ pub struct Task {
     pub fault_ns: f64,
     /// Resident anonymous memory in bytes, if the process is followed.
     pub anon_bytes: Option<u64>,
-    /// What keeping freed pages would have saved, if the process is followed.
+    /// The share of faults that keeping freed pages would have avoided, if the process is followed.
     pub avoidable: Option<Point>,
 }
 
@@ -364,7 +364,7 @@ impl Live {
         }
     }
 
-    /// Whether this is the watching process itself, and it was not asked for.
+    /// Whether `pid` is this process and only the whole machine was asked for.
     fn is_own(&self, pid: u32) -> bool {
         self.whole && pid == std::process::id()
     }

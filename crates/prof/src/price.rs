@@ -60,7 +60,7 @@ pub struct Prices {
 const ROUNDS: usize = 11;
 /// Rounds that are always made.
 const MIN_ROUNDS: usize = 3;
-/// After this time no further round begins, ns. `faultless doctor` as a whole promises 15 s.
+/// After this time no further round begins, ns: all of `faultless doctor` must end within 15 s.
 const BUDGET_NS: u64 = 5_000_000_000;
 
 /// Measures all prices. After each round, calls `progress` with the rounds done and the rounds in all.

@@ -253,23 +253,23 @@ pub(crate) const VDSO_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const JIT_MAP_BYTES_MAX: u64 = 128 << 20;
 /// Longest file in the name cache, bytes: the kernel's 122 000 functions take 4.5 MB.
 pub(crate) const NAME_CACHE_FILE_BYTES_MAX: u64 = 16 << 20;
-/// All files in the name cache together, bytes: some hundred programs with debug information.
+/// All files in the name cache together, bytes: about a hundred programs with debug information.
 pub(crate) const NAME_CACHE_BYTES_MAX: u64 = 64 << 20;
-/// Number of files in the name cache. Checking one takes some 2 us, after each recording that found something
-/// new.
+/// Most files in the name cache. All are checked after each recording that found new names; a check takes
+/// about 2 us a file.
 pub(crate) const NAME_CACHE_FILES_MAX: usize = 1_000;
 /// Threads that look up names.
 pub(crate) const NAMING_THREADS_MAX: usize = 4;
-/// Live view: faults per stack while the whole machine is watched; a prime, so that it does not run in step
-/// with a loop. A program that only faults loses 1 to 3 % (measured).
+/// Live view: sampling period of stacks (faults per stack) while the whole machine is watched. It is a prime,
+/// so it does not run in step with a loop. A program that only faults loses 1 to 3 % (measured).
 pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
-/// The same for one program. A program that only faults loses 5 to 12 %, and a slow one gets sites.
+/// The same for one program. A program that only faults loses 5 to 12 %; one with few faults still gets sites.
 pub(crate) const LIVE_PERIOD_PROGRAM: u64 = 37;
-/// Ring for stacks per processor, pages (256 KiB): several ticks at a million faults per second.
+/// Size of a processor's ring for stacks, pages (256 KiB): several ticks at a million faults per second.
 pub(crate) const LIVE_STACK_RING_PAGES: usize = 64;
-/// Ring for pairs per processor, pages (128 KiB): a burst of a thousand faults.
+/// Size of a processor's ring for fault pairs, pages (128 KiB): a burst of a thousand faults.
 pub(crate) const LIVE_PAIR_RING_PAGES: usize = 32;
-/// Most events on single threads, as each takes a descriptor; the usual limit for a process is 1024.
+/// Most events on single threads. Each takes a descriptor, and the usual limit for a process is 1024.
 pub(crate) const LIVE_EVENTS_MAX: usize = 768;
 /// Time between two reads of the rings and of the busiest processes' memory, ns.
 pub(crate) const LIVE_TICK_NS: u64 = 100_000_000;
@@ -282,8 +282,8 @@ pub(crate) const LIVE_BURST_TICKS: u64 = 5;
 pub(crate) const LIVE_TIMED_MAX: usize = 8_192;
 /// Timed faults needed for a process's own price: the mean of fewer varies by more than a tenth.
 pub(crate) const LIVE_TIMED_MIN: usize = 50;
-/// Processes whose memory is followed for the avoidable share. A reading takes some 30 us, so 5 ms per second
-/// in all.
+/// Most processes whose memory is followed for the avoidable share. A reading takes about 30 us; all of them
+/// take 5 ms per second.
 pub(crate) const LIVE_FOLLOWED: usize = 16;
 /// Faults per second from which on a process is followed.
 pub(crate) const LIVE_FOLLOW_FROM: f64 = 50.0;
@@ -294,7 +294,7 @@ pub(crate) const LIVE_SITES_MAX: usize = 200;
 /// Time for new names in one interval, ns, so that the view stays responsive. A large file takes most of it
 /// once.
 pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
-/// Processes whose threads are read, the busiest first: a thread takes some 20 us.
+/// Most processes whose threads are read, busiest first. Reading a thread takes about 20 us.
 pub(crate) const LIVE_THREADED: usize = 8;
 /// Most mappings copied for forked processes while perf.data is read: about 1 GiB. A build of an hour copies
 /// a tenth of it.
@@ -305,6 +305,6 @@ pub(crate) const JOURNAL_NAMELESS_NS: u64 = 100_000_000;
 /// A living writer that has not finished by then was stopped, or left by longjmp, ns. It finishes within a
 /// microsecond of its own time.
 pub(crate) const JOURNAL_UNFINISHED_NS: u64 = 1_000_000_000;
-/// Entries taken per poll from each queue of the allocation journal: twice its capacity. So everything that
-/// was there is taken, and a fast writer can't keep the recorder busy forever.
+/// Most entries that a poll takes from each queue of the allocation journal: twice its capacity. So a poll
+/// takes all that was queued before it, and a fast writer can't keep the recorder busy forever.
 pub(crate) const JOURNAL_POLL_ENTRIES: u32 = 1 << 14;

@@ -112,7 +112,7 @@ pub enum Standing {
     SmallLoss,
     /// It costs time.
     Hurts,
-    /// It gains time, but takes nearly all the faults. The gain does not come from the cure.
+    /// It gains time, but avoids hardly any faults. So the gain does not come from the cure.
     SameFaults,
     /// It gains time, but takes more memory than was allowed.
     TooMuchMemory,

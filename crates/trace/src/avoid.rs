@@ -89,7 +89,7 @@ pub(crate) enum Order {
 pub(crate) struct Avoided {
     /// Avoided as soon as one page is kept.
     at_once: u64,
-    /// (C, n): one more fault is avoided at C, at C + 1, ... n in all.
+    /// (C, n): each of the n amounts C, C + 1, ..., C + n - 1 avoids one more fault than the amount before.
     steps: Vec<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Rounds of several commands -> how many times as much each takes as the first.
+//! Rounds of several commands -> the cost of each command as a ratio to the first.
 //!
 //! Every round runs each command once, in shuffled order. Each run is compared only with the first command's run of
 //! its round. This module does not run anything.

@@ -23,7 +23,8 @@ impl<B: Backend> Pool<B> {
         Some(purged)
     }
 
-    /// Zeroes a run inside one slab. Returns whether by purging. Only whole slabs are purged, so that no THP is split.
+    /// Zeroes a run inside one slab. Returns true if it purged the run instead of overwriting it. Only whole slabs are
+    /// purged, so that no THP is split.
     fn clear_run(&self, run: Run, sparse: bool) -> Option<bool> {
         let (granules, span) = (run.1, Span::of(run));
         let begin = self.backend.now();

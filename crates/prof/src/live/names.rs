@@ -1,4 +1,4 @@
-//! Addresses of running processes to names, and what kind of memory an address is.
+//! Addresses of running processes -> names of functions, and the kind of memory.
 //!
 //! In: a process and an address. Out: the function and the module, from the process's mappings and its files'
 //! symbol tables at this moment. Each name is looked up once. Mappings are read once per interval. Lookups

@@ -85,7 +85,7 @@ pub(super) fn growth_in_window(
     })
 }
 
-/// The number of bursts that stand for unrecorded windows: runs of adjacent recorded windows.
+/// The number of bursts that represent unrecorded windows. A burst is a run of adjacent recorded windows.
 fn bursts(strata: &Strata) -> usize {
     let stretches = strata.strata.chunk_by(|a, b| a.window + 1 == b.window);
     stretches.filter(|stretch| stretch.iter().map(|s| s.extra).sum::<f64>() > 0.0).count()

@@ -158,7 +158,8 @@ enum Does {
 
 const PIECE: u64 = 100;
 
-/// Intervals of actions, each with the precision of the kinds for both bounds: 0 unknown, 1 exact.
+/// Intervals of actions. Two numbers follow each: how precisely the kinds are known for the lower and for the upper
+/// bound, from 0 (unknown) to 1 (exact).
 fn some_kinds() -> impl Strategy<Value = Vec<(Vec<Does>, f64, f64)>> {
     let does = prop_oneof![Just(Does::FirstTouch), Just(Does::OtherFault), Just(Does::Release)];
     let known = || prop_oneof![Just(0.0), 0.0..1.0f64, Just(1.0)];

@@ -149,7 +149,7 @@ struct Aliasing {
     sampled: HashMap<(u32, u32), usize>,
     /// Burst and row of a thread's last fault in one.
     recorded: HashMap<(u32, u32), (u32, usize)>,
-    /// Samples that follow another one of their thread, and how many of them have its row.
+    /// Samples that follow another sample of their thread, and how many of them fall into the same row as that one.
     pairs: f64,
     alike: f64,
     /// Faults that samples represent.

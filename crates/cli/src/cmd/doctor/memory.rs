@@ -166,7 +166,8 @@ fn zswap(host: &Host, _: &Prices) -> Option<Row> {
 /// ksm.rst and madvise(2): MADV_MERGEABLE since 2.6.32.
 fn ksm(host: &Host, prices: &Prices) -> Option<Row> {
     host.ksm_runs.filter(|runs| *runs)?;
-    let price = prices.ns("cow_after_fork").map(|price| format!(" (as copy on write after fork: {})", Nanos(price)));
+    let price =
+        prices.ns("cow_after_fork").map(|price| format!(" (as copy on write after fork: {})", Nanos(price)));
     let meaning = format!(
         "equal pages of memory that asked for it are merged, write-protected: the next write copies{}",
         price.unwrap_or_default()
