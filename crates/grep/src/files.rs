@@ -33,8 +33,8 @@ pub(crate) struct Args {
     which: Which,
     /// Compare with the disk first: include new files, exclude deleted ones.
     ///
-    /// Without --fresh, the first 10,000 results are checked for deletion. A message counts the unchecked
-    /// ones if a checked file was deleted, or on a terminal.
+    /// Without --fresh, the first 10,000 results are checked for deletion. A message gives the number
+    /// of unchecked ones, if a checked file was deleted or on a terminal.
     #[arg(long)]
     fresh: bool,
     /// End paths with NUL instead of a line end.

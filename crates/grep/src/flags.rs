@@ -14,7 +14,7 @@ use std::ffi::OsString;
 #[group(skip)]
 #[command(args_override_self = true)]
 pub(crate) struct Args {
-    /// Regular expression; with -e or -f another path.
+    /// Regular expression. With -e or -f it is a PATH instead.
     #[arg(allow_hyphen_values = false)]
     pub(crate) pattern: Option<OsString>,
     /// Files and folders [default: .]; - is stdin.

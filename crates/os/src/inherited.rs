@@ -1,5 +1,4 @@
-//! What Rust's start-up changes of a program's initial state, restored for a command that is executed in its
-//! place.
+//! Undoes what Rust's start-up changes in the state of a process, for a command that replaces this program.
 //!
 //! In: nothing; the state is noted before `main`. Out: standard descriptors that were closed, and that Rust
 //! has opened on `/dev/null`, are closed again. SIGPIPE is ignored if it was.

@@ -162,8 +162,8 @@ impl Profile {
         profile
     }
 
-    /// Faults of the totals that no recorded or sampled one represents, one for each kind: without a stack,
-    /// at the end of the run.
+    /// Faults of the totals that no recorded or sampled fault represents: one entry a kind, without a stack, at
+    /// the end of the run.
     pub fn unplaced(&self) -> Vec<Weighted> {
         self.totals.unplaced(self.faults.last())
     }

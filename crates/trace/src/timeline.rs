@@ -144,7 +144,7 @@ pub struct Lane {
     pub fault_count: f64,
     /// CPU time in them, corrected, ns.
     pub fault_ns: f64,
-    /// Its faults by begin: time in ns, duration in ns if the end was seen, address, index into
+    /// Its faults in the order in which they began: time in ns, duration in ns if the end was seen, address, index into
     /// [`Timeline::classes`].
     pub faults: Vec<(u64, Option<u64>, u64, u32)>,
     /// Waits for the lock of the address space: end in ns, length in ns, whether for writing.

@@ -116,7 +116,8 @@ pub(crate) const DIFF_THRESHOLD: f64 = 0.01;
 /// Least time in faults, ns, whose difference gets a name: 10 to 40 base faults. Chosen: in a program as short
 /// as `go env` chance moves 3 to 13 of 1 000 faults from one function to another.
 pub(crate) const DIFF_WORTH_NS: f64 = 30_000.0;
-/// The same in faults. Chosen: one fault that waited takes as long, and address randomisation moves one or two.
+/// Least number of faults whose difference gets a name. Chosen: one fault that waited takes as long, and
+/// address randomisation moves one or two.
 pub(crate) const DIFF_WORTH_FAULTS: f64 = 4.0;
 /// Probability of naming any row in a diff of a program with itself. The target is 1 in 20; a fifth of it
 /// leaves room for errors of the model.
@@ -136,9 +137,9 @@ pub(crate) const DIFF_MOVING_SPREAD: f64 = 1.0;
 /// A row whose difference is at most this many times that of the whole, in the same direction, has not got its
 /// faults from other rows. Chosen: samples of such a row are off by much less.
 pub(crate) const DIFF_ADDED_RATIO: f64 = 2.0;
-/// As [`DIFF_FAULTS_SPREAD`], for the price of a row's faults, apart from the shared change of price.
-/// Measured: complete recordings of one program on a busy machine of 2 processors differed by 0.06. The tails
-/// are long, and one recording a side does not show them.
+/// Standard deviation of the price of a row's faults from run to run, without the change that all rows share.
+/// Measured: complete recordings of one program on a busy machine of 2 processors differed by 0.06. The
+/// tails are long, and one recording a side does not show them.
 pub(crate) const DIFF_PRICE_SPREAD: f64 = 0.1;
 /// The weight of these two assumptions against repeats, in runs.
 pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;

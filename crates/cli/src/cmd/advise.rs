@@ -23,9 +23,9 @@ const ROUNDS: RangeInclusive<u32> = 7..=20;
 /// Run a program under each candidate cure and show which one wins.
 ///
 /// A warm-up round comes first. Every round then runs the program once unchanged and once under each cure, in
-/// shuffled order. Ratios are taken within a round. About one round in four, at least three, adds a run of
-/// each that records the time in faults. Ctrl-C ends the comparison and shows the results so far. Without a
-/// command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
+/// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
+/// run once more to record the time in faults. Ctrl-C ends the comparison and shows the results so far. Without
+/// a command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     /// Reject a cure that raises peak memory by more than this many percent.
     #[arg(long, value_name = "P", default_value_t = 50.0, allow_negative_numbers = true)]
     max_rss_increase: f64,
-    /// Compare the runs even if the program prints something different each time.
+    /// Compare the runs even if their outputs differ.
     #[arg(long)]
     any_output: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
-    /// Also draw the comparison into this file.
+    /// Also write the comparison to FILE, as an SVG picture.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// The program and its arguments.

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Watch the processes that are in this control group now, and their future children.
     #[arg(long, value_name = "PATH", conflicts_with = "pid", value_hint = clap::ValueHint::DirPath)]
     cgroup: Option<PathBuf>,
-    /// Stop after this time, such as 10s or 500ms; for -p and --cgroup.
+    /// Stop watching after this time, such as 10s or 500ms.
     #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with = "command")]
     span: Option<Duration>,
 }

@@ -36,17 +36,16 @@ pub(crate) struct Args {
     /// Write the report to FILE, atomically, instead of stderr.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use only these sources of data, such as counters,pairs [default: all but those that the kernel
-    /// refuses].
+    /// Use only these sources of data, such as counters,pairs [default: all that the kernel allows].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
     /// Run the program N times and show the median of each figure, with the smallest and the largest.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup", "all"])]
     repeat: Option<u32>,
-    /// While the program runs, print a line on stderr at this interval, such as 1s; with --json a line of JSON.
+    /// While the program runs, print a line on stderr at this interval, such as 1s (a line of JSON with --json).
     #[arg(short = 'I', long, value_name = "TIME", value_parser = interval, conflicts_with = "repeat")]
     interval: Option<Duration>,
-    /// Watch the whole machine, until CMD has ended, --for has passed, or Ctrl-C. Needs root or CAP_PERFMON.
+    /// Watch the whole machine until CMD ends, the time of --for has passed, or Ctrl-C. Needs root or CAP_PERFMON.
     #[arg(short, long, conflicts_with_all = ["pid", "cgroup"])]
     all: bool,
     #[command(flatten)]
@@ -62,9 +61,9 @@ enum SourceArg {
     None,
     /// Exact counts of faults over the process tree (perf software events)
     Counters,
-    /// Times of single faults, recorded in bursts; implies counters, by which they are scaled
+    /// Times of single faults, recorded in bursts and scaled by the counters; implies counters
     Pairs,
-    /// Kernel stacks by CPU clock, as root; if named, also for short programs, at a cost of 50 ms
+    /// Kernel stacks, sampled by the CPU clock, as root; if named, of short programs too, for 50 ms more
     Kernel,
     /// Faults and memory over time, for the avoidable curve
     Levels,

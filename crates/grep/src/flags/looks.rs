@@ -80,7 +80,7 @@ pub(crate) struct Flags {
     /// Print one line per match, with line and column.
     #[arg(long, hide_short_help = true)]
     pub(crate) vimgrep: bool,
-    /// Print `path(line):`, which Visual Studio jumps to.
+    /// Print lines in the format of an editor, which can jump to them.
     #[arg(long, value_enum, value_name = "FORMAT", hide_short_help = true)]
     pub(crate) format: Option<Format>,
     /// When to use colours.
@@ -173,6 +173,6 @@ pub(crate) enum Sort {
 /// A form of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// `path(line):text`
+    /// Visual Studio: `path(line):text`
     Vs,
 }

@@ -14,7 +14,7 @@ pub(crate) struct Flags {
     ///
     /// New and changed files are searched on the disk, and deleted ones are skipped. Without --fresh, only
     /// files with a match are checked: some 10,000, within 20 ms or 5 % of the search, whichever is longer. A
-    /// message counts unchecked files if any checked file had changed, or on a terminal.
+    /// message gives the number of unchecked files, if a checked file had changed or on a terminal.
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Search only paths that match GLOB; `!GLOB` excludes.
@@ -64,7 +64,7 @@ pub(crate) struct Flags {
     /// Disregard ignore files in parent folders.
     #[arg(long, hide_short_help = true)]
     pub(crate) no_ignore_parent: bool,
-    /// Add --no-ignore; twice --hidden, three times --binary.
+    /// Search more: -u adds --no-ignore, -uu also --hidden, -uuu also --binary.
     #[arg(short, long = "unrestricted", action = clap::ArgAction::Count)]
     pub(crate) unrestricted: u8,
     /// Exclude files that FILE names, as .gitignore does; files are read from the disk.
@@ -73,7 +73,7 @@ pub(crate) struct Flags {
     /// Search binary files up to the first match, from the disk if necessary.
     #[arg(long, overrides_with = "text", hide_short_help = true)]
     pub(crate) binary: bool,
-    /// Search binary files as text, from the disk if needed.
+    /// Search binary files as text, from the disk if necessary.
     #[arg(short = 'a', long, overrides_with = "binary", hide_short_help = true)]
     pub(crate) text: bool,
     /// Follow symbolic links; files are read from the disk.

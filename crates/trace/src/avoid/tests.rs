@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::observation::Level;
 
-/// The obvious pool: a real stack of page numbers, at most `most` high; returns faults that found a page.
+/// A reference pool: a stack of at most `most` page numbers. Returns the number of faults that found a page.
 fn page_by_page(flows: &[Flow], order: Order, most: usize) -> u64 {
     let (mut pool, mut avoided, mut next_page) = (std::collections::VecDeque::new(), 0, 0_u64);
     let mut fault =

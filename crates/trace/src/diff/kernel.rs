@@ -83,8 +83,8 @@ impl KernelDiff {
     /// Version of the JSON document.
     pub const SCHEMA: u32 = 1;
 
-    /// Compares the kernel's functions of recordings before with those of recordings after. `threshold`: the
-    /// least difference of a share that counts.
+    /// Compares the kernel's functions in recordings from before and after a change. `threshold`: the smallest
+    /// difference of a share that is reported.
     ///
     /// # Errors
     /// An empty side, or a recording with too few samples in the fault path.

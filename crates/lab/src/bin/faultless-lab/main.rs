@@ -44,7 +44,7 @@ EXAMPLES
   faultless lab compare last-week my-machine -o changes.html
   faultless lab predict --threads 1..64
 
-Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
+Exit status: 0 all counts are as expected, 1 some are not, 2 nothing could be measured, 130 interrupted."
 )]
 struct Args {
     #[command(subcommand)]
@@ -53,7 +53,7 @@ struct Args {
     /// Experiments to run [default: all]; `faultless lab list` names them.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Take less than a minute instead of 40: small sizes, few repetitions.
+    /// Take less than a minute instead of 40 minutes: small sizes, few repetitions.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Take up to five hours: large sizes, many repetitions.
@@ -89,7 +89,7 @@ enum Action {
     /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
     #[command(subcommand)]
     Kernel(kernel::Action),
-    /// Predict by a model what prezeroing would change: 1 to 512 threads, 1 to 8 nodes, as ranges.
+    /// Predict with a model what prezeroing would change, for 1 to 512 threads and 1 to 8 nodes.
     Predict(predict::Args),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),

@@ -3,7 +3,7 @@
 use super::super::model::Model;
 use super::Run;
 
-/// A scrubber that rests looks at most this often whether a processor is idle.
+/// Least time between two checks of a resting scrubber for an idle processor.
 const LEAST_SLICE_NS: f64 = 50_000.0;
 
 /// What a scrubber waits for.
@@ -23,7 +23,7 @@ pub(super) struct Scrubber {
     stage: Stage,
     block: Option<(u32, u8)>,
     begin_ns: f64,
-    /// How long it still rests after this block, unless a processor becomes idle.
+    /// Rest that remains after this block. It ends early if a processor becomes idle.
     rest_ns: f64,
     /// How long it rests at a time.
     slice_ns: f64,
