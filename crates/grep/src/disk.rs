@@ -50,10 +50,10 @@ impl Disk {
         for (folder, has) in whole.chain(self.rest.iter().map(|folder| (folder, &self.has))) {
             walker(args, filter, threads, folder).build_parallel().run(|| {
                 Box::new(move |entry| {
-                    let live = entry.map(|entry| live(args, &entry, folder));
-                    match live {
-                        Ok(Some(live)) if !has.contains(&live.tree_path) => {
-                            if to.send(live).is_err() {
+                    let found = entry.map(|entry| disk_file(args, &entry, folder));
+                    match found {
+                        Ok(Some(file)) if !has.contains(&file.tree_path) => {
+                            if to.send(file).is_err() {
                                 return WalkState::Quit;
                             }
                         }
@@ -105,7 +105,7 @@ fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> Walk
     builder
 }
 
-fn live(args: &Args, entry: &DirEntry, folder: &Folder) -> Option<DiskFile> {
+fn disk_file(args: &Args, entry: &DirEntry, folder: &Folder) -> Option<DiskFile> {
     entry.file_type().filter(std::fs::FileType::is_file)?;
     let path: PathBuf = entry.path().to_path_buf();
     let below = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };

@@ -25,7 +25,7 @@ use crate::{patterns, totals, warnings, workers};
 use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
-const LIVE_WAITS: usize = 256;
+const DISK_FILES_QUEUED: usize = 256;
 const EVERY_KIND: &[FileKind] =
     &[FileKind::Text, FileKind::LateBinary, FileKind::Binary, FileKind::Unreadable];
 
@@ -177,10 +177,10 @@ impl Job<'_> {
         } else {
             let failed = AtomicBool::new(false);
             let result = std::thread::scope(|scope| {
-                let (to, live) = sync_channel(LIVE_WAITS);
+                let (to, on_disk) = sync_channel(DISK_FILES_QUEUED);
                 let failed = &failed;
                 scope.spawn(move || disk.send(self.args, &self.filter, self.threads(), &to, failed));
-                search.run_with(&database, Some(live), out)
+                search.run_with(&database, Some(on_disk), out)
             });
             summary.failed |= failed.load(Ordering::Relaxed);
             result?

@@ -136,7 +136,7 @@ pub(crate) const STACK_SAME_BYTES: usize = 64;
 /// What a recorded fault with its stack costs the recorder, ns: copied, unwound, decoded, written (measured:
 /// 30 ms for 9 800 records, with the wake-ups).
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 3_000.0;
-/// Shortest wait for `mmap_lock` that is recorded, ns. Taking a free lock looks like some hundred ns.
+/// Shortest wait for `mmap_lock` that is recorded, ns. Taking a free lock takes about a hundred ns.
 pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
 /// Time between two flushes of the trace file, ns: a killed recorder loses this much.
 pub(crate) const FLUSH_NS: u64 = 500_000_000;

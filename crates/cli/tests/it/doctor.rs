@@ -32,7 +32,7 @@ fn text_begins_with_the_verdict_and_comes_within_its_time() {
     for part in ["Prices", "What faultless can do here", "first touch (write) of a base page"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    assert!(text.lines().all(|line| line.len() <= 100), "a line is too long in\n{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "a line is too long in\n{text}");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_narrow_terminal_gets_narrow_text() {
         Command::new(env!("CARGO_BIN_EXE_faultless")).arg("doctor").env("COLUMNS", "40").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     // Names and paths are not wrapped, so that they can be pasted.
-    let long = |line: &&str| line.len() > 40 && line.split(' ').all(|word| word.len() < 18);
+    let long = |line: &&str| line.chars().count() > 40 && line.split(' ').all(|word| word.len() < 18);
     assert_eq!(text.lines().find(long), None, "in\n{text}");
 }
 

@@ -43,12 +43,12 @@ impl Database {
         for (at, segment) in self.segments.iter().enumerate() {
             for (chunk, entries) in (0..).zip(segment.files_by_chunk()?) {
                 let files = segment.file_numbers(chunk)?.zip(entries?);
-                let live = files.filter(|(number, file)| {
+                let current = files.filter(|(number, file)| {
                     kinds.contains(&file.kind)
                         && !self.has_tombstone(at, *number)
                         && !self.overlay.contains(&file.path)
                 });
-                paths.extend(live.map(|(_, file)| file.path));
+                paths.extend(current.map(|(_, file)| file.path));
             }
         }
         Ok(paths)

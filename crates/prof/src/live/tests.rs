@@ -20,7 +20,7 @@ fn wait(live: &mut Live, until: impl Fn(&Interval) -> bool) -> Interval {
     panic!("not seen in {LOOKS_MAX} looks");
 }
 
-/// A shell that starts programs with some hundred faults each.
+/// A shell that starts programs with a few hundred faults each.
 fn shell(script: &str) -> Live {
     let command = ["sh", "-c", script].map(Into::into).to_vec();
     Live::of_command(Request { command, ..Request::default() }).unwrap()

@@ -239,7 +239,7 @@ impl Play {
                 _ => {}
             }
             let drift = [0.7, 1.0, 1.4][self.rng.below(3)];
-            // Base pages and perhaps a huge one in some hundred.
+            // Base pages, and perhaps one huge page in a few hundred faults.
             let (one, other) = (self.rng.below(5), self.rng.below(5));
             let has_huge = self.rng.below(4) == 0;
             let first = self.rng.below(at.len());
@@ -320,7 +320,7 @@ fn totals_and_kinds_of_thinned_recordings_are_right_on_average() {
     assert!(held * 100 >= 93 * DRAWS, "{held}");
     for (kind, ..) in TOUCHES {
         let (said, truth) = by_kind[&kind];
-        // Around a fork memory does not show huge pages, and one in some hundred is in no sample.
+        // Around a fork memory does not show huge pages, and one in a few hundred faults is in no sample.
         let limit = if kind == Kind::Thp { 0.04 } else { 0.01 };
         assert!((said / truth - 1.0).abs() < limit, "{kind:?}: {said} of {truth}");
     }

@@ -4,7 +4,7 @@
 //! the count and the time of each kind of fault. The tick counter runs around each access, so times include
 //! the trap and interrupts. As in `stat`, one touch counts as at most [`WAIT_LATENCY_RATIO`] medians.
 //!
-//! It does not time its own start, which takes some hundred more faults, and it does not judge
+//! It does not time its own start, which takes a few hundred more faults, and it does not judge
 //! (`doctor::check`).
 
 use std::collections::BTreeMap;
