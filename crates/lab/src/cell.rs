@@ -3,7 +3,16 @@
 //! In: `NAME=VALUE` words. Out: a [`Cell`] with typed access to its parameters, or a [`Refusal`] with the
 //! remedy.
 
+use std::cmp::Ordering;
 use std::fmt;
+
+/// Compares two values of a parameter, numbers by their value.
+pub fn natural_cmp(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        _ => a.cmp(b),
+    }
+}
 
 /// One cell: an experiment and its parameters, in the order in which the experiment names them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +46,13 @@ impl Cell {
                 .ok_or_else(|| Refusal(format!("{experiment}: {word}: a parameter is written NAME=VALUE")))?;
             Ok(cell.with(name, value))
         })
+    }
+
+    /// Compares parameter by parameter, numbers by their value and words by their letters.
+    pub fn natural_cmp(&self, other: &Self) -> Ordering {
+        let parameters = self.parameters.iter().zip(&other.parameters);
+        let of_each = parameters.map(|((_, a), (_, b))| natural_cmp(a, b));
+        of_each.fold(Ordering::Equal, Ordering::then).then_with(|| self.cmp(other))
     }
 
     /// The value of a parameter.

@@ -272,6 +272,28 @@ pub struct Table {
     pub remark: &'static str,
 }
 
+/// A figure of a cell, as its document has it.
+pub struct Column {
+    /// Name and unit.
+    pub head: &'static str,
+    /// The figure of each sample; empty where it has none.
+    pub values: fn(&Cell, &Quantities) -> Vec<f64>,
+}
+
+/// A row of a document's table: parameters, and a figure for each column.
+pub type DocumentRow = (Vec<(&'static str, String)>, Vec<Option<f64>>);
+
+/// What a reader sees of cells that he chose.
+#[derive(Default)]
+pub struct Sheet {
+    /// Values of parameters that nobody named, if the quick run has several.
+    pub usual: &'static [(&'static str, &'static str)],
+    /// The document's columns. Without any, each phase has its wall time and its faults.
+    pub columns: &'static [Column],
+    /// The document's rows.
+    pub theirs: Vec<DocumentRow>,
+}
+
 /// One experiment. Adding one is one file and one line in [`experiments::ALL`](crate::experiments::ALL).
 pub trait Experiment: Sync {
     /// Its name, as on the command line.
@@ -294,6 +316,11 @@ pub trait Experiment: Sync {
     /// The document's tables with our rows beside its own, if it has tables.
     fn tables(&self, _cells: &Measured) -> Vec<Table> {
         Vec::new()
+    }
+
+    /// How chosen cells of it are shown.
+    fn sheet(&self) -> Sheet {
+        Sheet::default()
     }
 
     /// Variables of the environment that a cell's process is started with.

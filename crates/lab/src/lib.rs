@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod chosen;
 pub mod claims;
 pub mod compare;
 pub mod datafile;
@@ -27,7 +28,10 @@ pub mod sample;
 pub mod trial;
 
 pub use cell::{Cell, Refusal};
-pub use experiment::{Chart, Document, Effort, Experiment, Measured, Phase, Remark, Scope, Table, Trial};
+pub use chosen::Chosen;
+pub use experiment::{
+    Chart, Document, Effort, Experiment, Measured, Phase, Remark, Scope, Sheet, Table, Trial,
+};
 pub use record::Record;
 pub use results::Results;
 pub use sample::Sample;

@@ -73,6 +73,9 @@ pub struct Asked {
     pub effort: String,
     /// The experiments.
     pub experiments: Vec<String>,
+    /// Parameters that were chosen for them, as `NAME=VALUES`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<String>,
     /// Seed of the shuffling.
     pub seed: u64,
 }
@@ -264,7 +267,17 @@ pub const OUT_OF_TIME: &str = "out of time";
 pub const INTERRUPTED: &str = "interrupted: go on with the same command";
 
 fn described(asked: &Asked) -> String {
-    format!("{} at {} effort by {}", asked.experiments.join(", "), asked.effort, asked.version)
+    format!("{asked} by {}", asked.version)
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.experiments.join(", "))?;
+        if !self.parameters.is_empty() {
+            write!(f, " with {}", self.parameters.join(" "))?;
+        }
+        write!(f, " at {} effort", self.effort)
+    }
 }
 
 /// The samples of a record.
@@ -440,6 +453,7 @@ mod tests {
             version: "0".into(),
             effort: effort.word().into(),
             experiments: vec!["touch".into()],
+            parameters: Vec::new(),
             seed: 7,
         }
     }

@@ -65,7 +65,14 @@ impl Results {
         let unknown = || "unknown".to_owned();
         let experiments: BTreeSet<&str> = self.cells.keys().map(|cell| cell.experiment.as_str()).collect();
         let experiments = experiments.into_iter().map(str::to_owned).collect();
-        Ok(Asked { schema: record::SCHEMA, version: unknown(), effort: unknown(), experiments, seed: 0 })
+        Ok(Asked {
+            schema: record::SCHEMA,
+            version: unknown(),
+            effort: unknown(),
+            experiments,
+            parameters: Vec::new(),
+            seed: 0,
+        })
     }
 
     /// Results of rows.
@@ -193,6 +200,11 @@ fn complete(quantities: &mut Quantities, rounds: &mut Rounds) {
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
     let found = [OWN_CPU, "cpu_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
     found.unwrap_or_default().to_vec()
+}
+
+/// Wall times of a phase, ms.
+pub(crate) fn wall_ms(found: &Quantities, phase: &str) -> Vec<f64> {
+    wall_ns(found, phase).iter().map(|ns| ns / 1e6).collect()
 }
 
 /// Wall time of a phase in each sample, ns. The time of the phase's own threads comes first: it is without

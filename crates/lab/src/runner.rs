@@ -86,7 +86,7 @@ pub struct Progress<'a> {
 
 /// Experiments to run, and how.
 pub struct Runner<'a> {
-    experiments: Vec<&'static dyn Experiment>,
+    experiments: Vec<&'a dyn Experiment>,
     scope: Scope<'a>,
     budget: Budget,
     rng: Rng,
@@ -95,12 +95,7 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Runs experiments; `seed` decides the order of the cells.
-    pub fn new(
-        experiments: Vec<&'static dyn Experiment>,
-        scope: Scope<'a>,
-        budget: Budget,
-        seed: u64,
-    ) -> Self {
+    pub fn new(experiments: Vec<&'a dyn Experiment>, scope: Scope<'a>, budget: Budget, seed: u64) -> Self {
         Self { experiments, scope, budget, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
     }
 
@@ -280,6 +275,7 @@ mod tests {
             version: "0".into(),
             effort: "quick".into(),
             experiments: vec![],
+            parameters: vec![],
             seed: 1,
         };
         Record::open(folder, &asked, "").unwrap()

@@ -100,6 +100,7 @@ fn violations_of(how: Broken) -> String {
         version: "0".into(),
         effort: effort.word().into(),
         experiments: vec![how.name().into()],
+        parameters: Vec::new(),
         seed: 1,
     };
     let mut record = Record::open(folder.path(), &asked, "").unwrap();

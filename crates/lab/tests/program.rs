@@ -337,3 +337,48 @@ fn every_experiment_takes_the_faults_that_it_must() {
     assert_eq!(code, Some(0), "{text}{said}");
     assert!(text.contains(" 0 counts that can't be"), "{text}");
 }
+
+/// Cells of a reader's choice, under the document's name for its program, in the document's columns.
+#[test]
+fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |form: &[&str]| {
+        let words =
+            ["fault-rate", "mib=4", "threads=1,2", "arm=kernel", "--rounds", "2", "-o", path(folder.path())];
+        let (code, text, errors) = said(&[&words, form].concat());
+        assert_eq!(code, Some(0), "{errors}");
+        text
+    };
+    let table = of(&[]);
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head, ["arm", "mib", "threads", "lines", "Wall", "s", "flt/cpu/s", "fault/wsec"]);
+    let theirs = table.lines().filter(|line| line.starts_with("document")).count();
+    let ours: Vec<&str> = table.lines().filter(|line| line.starts_with("here")).collect();
+    assert_eq!((theirs, ours.len()), (17, 2), "{table}");
+    assert!(table.contains("2 cells, 4 samples ("), "{table}");
+    let rows = of(&["--csv"]);
+    let mut lines = csv::Reader::from_reader(rows.as_bytes());
+    let here = lines.records().map(Result::unwrap).filter(|row| &row[1] == "here").count();
+    assert_eq!(here, 6, "two cells, three figures: {rows}");
+    let json: serde_json::Value = serde_json::from_str(&of(&["--json"])).unwrap();
+    assert!(json["figures"].as_array().unwrap().iter().any(|figure| figure["quantity"] == "minor_faults"));
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("fault-rate with mib=4 threads=1,2 arm=kernel"), "the page says what was asked");
+}
+
+#[test]
+fn cells_that_can_not_be_are_one_line() {
+    for (words, expected) in [
+        (
+            &["random-mixed", "size=1"][..],
+            "prefault has no parameter size; it has mib, operations, trap, way",
+        ),
+        (&["touch", "copy", "mib=4"], "NAME=VALUE chooses cells of one experiment: name one"),
+        (&["touch", "threads=2..1"], "touch: threads=2..1: a range is written FIRST..LAST"),
+        (&["touch", "--rounds", "0"], "0"),
+    ] {
+        let (code, _, errors) = said(words);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(expected) && errors.lines().count() == 1, "{errors}");
+    }
+}

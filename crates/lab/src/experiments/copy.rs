@@ -17,7 +17,7 @@ use faultless_trace::measurement::Rng;
 use super::team;
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Chart, Document, Experiment, Notes, Phase, Scope, Trial};
+use crate::experiment::{Chart, Column, Document, Experiment, Notes, Phase, Scope, Sheet, Trial};
 use crate::results::{Quantities, wall_ns};
 
 pub(super) struct Copy;
@@ -64,6 +64,17 @@ impl Experiment for Copy {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet {
+            usual: &[("kind", "copy")],
+            columns: &[
+                Column { head: "cold GB/s", values: |cell, found| gb_per_s(cell, found, "cold") },
+                Column { head: "warm GB/s", values: |cell, found| gb_per_s(cell, found, "warm") },
+            ],
+            theirs: Vec::new(),
+        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {

@@ -22,7 +22,9 @@ use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain, tuning};
 
 use super::team::{self, Done};
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Experiment, Measured, Notes, Phase, Scope, Table, Trial};
+use crate::experiment::{
+    Chart, Column, Document, Experiment, Measured, Notes, Phase, Scope, Sheet, Table, Trial,
+};
 use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 pub(super) struct FaultRate;
@@ -76,6 +78,21 @@ impl Experiment for FaultRate {
 
     fn tables(&self, cells: &Measured) -> Vec<Table> {
         table::tables(cells)
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet {
+            usual: &[("lines", "1")],
+            columns: &[
+                Column {
+                    head: "Wall s",
+                    values: |_, found| wall_ns(found, "timed").iter().map(|ns| ns / 1e9).collect(),
+                },
+                Column { head: "flt/cpu/s", values: |_, found| per_cpu_s(found) },
+                Column { head: "fault/wsec", values: |_, found| per_wall_s(found) },
+            ],
+            theirs: table::document_rows(),
+        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {

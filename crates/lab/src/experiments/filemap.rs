@@ -31,8 +31,8 @@ use faultless_os::{advise, counters, page};
 use super::team;
 use crate::cell::{Cell, Refusal};
 use crate::datafile::{self, WORD_BYTES};
-use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
-use crate::results::wall_ns;
+use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
+use crate::results::{wall_ms, wall_ns};
 
 pub(super) struct Filemap;
 
@@ -77,6 +77,18 @@ impl Experiment for Filemap {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet {
+            usual: &[("cache", "warm")],
+            columns: &[
+                Column { head: "prefetch ms", values: |_, found| wall_ms(found, "prefetch") },
+                Column { head: "first ms", values: |_, found| wall_ms(found, "first") },
+                Column { head: "second ms", values: |_, found| wall_ms(found, "second") },
+            ],
+            theirs: Vec::new(),
+        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {

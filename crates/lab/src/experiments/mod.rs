@@ -33,8 +33,13 @@ pub const ALL: &[&dyn Experiment] = &[
     &scale::Scale,
 ];
 
-/// The experiment of that name.
+/// What two documents call their programs, and our names for them.
+const DOCUMENT_NAMES: [(&str, &str); 2] = [("pipeline", "chunks"), ("random-mixed", "prefault")];
+
+/// The experiment of that name, ours or its document's.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
+    let theirs = DOCUMENT_NAMES.into_iter().find(|(theirs, _)| *theirs == name);
+    let name = theirs.map_or(name, |(_, ours)| ours);
     ALL.iter().copied().find(|experiment| experiment.name() == name)
 }
 

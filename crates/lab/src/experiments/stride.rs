@@ -15,8 +15,10 @@ use faultless_trace::measurement::median;
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Experiment, Measured, Notes, Phase, Remark, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::experiment::{
+    Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Phase, Remark, Scope, Sheet, Trial,
+};
+use crate::results::{Quantities, values, wall_ms};
 
 pub(super) struct Stride;
 
@@ -56,6 +58,14 @@ impl Experiment for Stride {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet {
+            usual: &[],
+            columns: &[Column { head: "duration ms", values: durations }],
+            theirs: durations_of_document(),
+        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -169,6 +179,28 @@ impl Trial for Strided {
             _ => self.multiply(16),
         })
     }
+}
+
+fn durations(_: &Cell, found: &Quantities) -> Vec<f64> {
+    wall_ms(found, "timed")
+}
+
+/// The document's durations, ms: of 64 Mi elements.
+const DOCUMENT_MS: [(&str, usize, f64); 6] = [
+    ("zeroed", 1, 377.0),
+    ("zeroed", 16, 359.0),
+    ("ones", 1, 29.0),
+    ("ones", 16, 26.0),
+    ("prefaulted", 1, 26.0),
+    ("prefaulted", 16, 23.0),
+];
+
+fn durations_of_document() -> Vec<DocumentRow> {
+    let row = |(array, stride, ms): (&str, usize, f64)| {
+        let of = [("array", array.to_owned()), ("mib", "256".to_owned()), ("stride", stride.to_string())];
+        (of.to_vec(), vec![Some(ms)])
+    };
+    DOCUMENT_MS.into_iter().map(row).collect()
 }
 
 const CHARTS: &[Chart] = &[Chart {

@@ -24,8 +24,8 @@ use super::memory;
 use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
-use crate::results::{Quantities, cpu_ns, wall_ns};
+use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
+use crate::results::{Quantities, cpu_ns, wall_ms, wall_ns};
 
 pub(super) struct Touch;
 
@@ -79,6 +79,27 @@ impl Experiment for Touch {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet {
+            usual: &[("access", "write"), ("lock", "no"), ("mappers", "0"), ("flush", "no")],
+            columns: &[
+                Column { head: "first touch ms", values: |_, found| wall_ms(found, "first") },
+                Column { head: "second touch ms", values: |_, found| wall_ms(found, "second") },
+                Column {
+                    head: "us per page",
+                    values: |cell, found| {
+                        wall_ns(found, "first").iter().map(|ns| ns / 1e3 / pages(cell)).collect()
+                    },
+                },
+                Column { head: "mlock ms", values: |_, found| wall_ms(found, "lock") },
+            ],
+            theirs: vec![(
+                vec![("access", "write".into()), ("mib", "2000".into()), ("threads", "1".into())],
+                vec![Some(377.0), None, None, None],
+            )],
+        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {

@@ -10,7 +10,7 @@ use faultless_lab::{Cell, Chart, Measured, Remark};
 use faultless_report::svg::{Line, Plot, Point};
 use faultless_trace::measurement::median_interval;
 
-use crate::report::natural_text;
+use faultless_lab::cell::natural_cmp;
 
 /// The plot of a chart; `cells` are in the order in which lines and points are wanted.
 pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
@@ -36,7 +36,7 @@ pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
         }
     }
     if !is_words {
-        lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| natural_text(&a.x, &b.x)));
+        lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| natural_cmp(&a.x, &b.x)));
     }
     let Remark { text, at } = (chart.remark)(cells);
     Plot {

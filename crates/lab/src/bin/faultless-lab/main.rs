@@ -14,6 +14,7 @@ mod predict;
 mod report;
 mod table;
 
+use measure::{Form, Run};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
 EXAMPLES
   faultless lab --quick
   faultless lab touch stride -o my-machine
+  faultless lab touch mib=2000 threads=1..4 --rounds 5
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
@@ -50,7 +52,8 @@ struct Args {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// Experiments to run [default: all]; `faultless lab list` names them.
+    /// Experiments to run [default: all]; `faultless lab list` names them. Behind one experiment NAME=VALUES
+    /// chooses its cells: `mib=2000 threads=1..8`, `arm=kernel,ahead`.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// Take less than a minute instead of 40 minutes: small sizes, few repetitions.
@@ -63,9 +66,15 @@ struct Args {
     /// names of the experiments]. At the end it contains report.html.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// Measure each cell so often [default: until its intervals are narrow, as the effort allows].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
+    /// Print a row of comma-separated values for each figure: median and 95 % interval.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,9 +141,18 @@ fn run(args: Args) -> Outcome {
                 (_, true) => Effort::Full,
                 _ => Effort::Default,
             };
-            let chosen = chosen(&args.experiments)?;
-            let folder = args.output.unwrap_or_else(|| default_folder(&chosen, effort).into());
-            measure::run(chosen, effort, &folder, args.json)
+            let (parameters, names): (Vec<String>, Vec<String>) =
+                args.experiments.into_iter().partition(|word| word.contains('='));
+            let experiments = chosen(&names)?;
+            let folder =
+                args.output.unwrap_or_else(|| default_folder(&experiments, &parameters, effort).into());
+            let form = match (args.json, args.csv) {
+                (true, _) => Form::Json,
+                (_, true) => Form::Csv,
+                _ => Form::Text,
+            };
+            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
+            measure::run(Run { experiments, parameters, effort, rounds, folder: &folder, form })
         }
     }
 }
@@ -154,8 +172,9 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Failure> {
     Ok(experiments::ALL.iter().copied().filter(|experiment| wanted.contains(&experiment.name())).collect())
 }
 
-fn default_folder(chosen: &[&'static dyn Experiment], effort: Effort) -> String {
-    let names: Vec<_> = chosen.iter().map(|experiment| experiment.name()).collect();
+fn default_folder(chosen: &[&'static dyn Experiment], parameters: &[String], effort: Effort) -> String {
+    let names = chosen.iter().map(|experiment| experiment.name());
+    let names: Vec<&str> = names.chain(parameters.iter().map(String::as_str)).collect();
     if names.len() == experiments::ALL.len() {
         format!("faultless-lab-{}", effort.word())
     } else {

@@ -3,26 +3,57 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
 use faultless_lab::process::Launcher;
 use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
-use faultless_lab::{Effort, Experiment, Record, Results, Scope, experiments};
+use faultless_lab::{Chosen, Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::{report, table};
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 
+/// What is measured, and how it is told.
+pub(crate) struct Run<'a> {
+    /// The experiments; one, if cells of it were chosen.
+    pub(crate) experiments: Vec<&'static dyn Experiment>,
+    /// The parameters of the chosen cells, as `NAME=VALUES`.
+    pub(crate) parameters: &'a [String],
+    pub(crate) effort: Effort,
+    /// Rounds of each cell, if they were named.
+    pub(crate) rounds: Option<u32>,
+    pub(crate) folder: &'a Path,
+    pub(crate) form: Form,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Csv,
+    Json,
+}
+
 /// Measures into a folder and tells what was found.
-pub(crate) fn run(
-    experiments: Vec<&'static dyn Experiment>,
-    effort: Effort,
-    folder: &Path,
-    json: bool,
-) -> Outcome {
+pub(crate) fn run(run: Run) -> Outcome {
+    let Run { parameters, effort, folder, form, .. } = run;
     let host = Host::read();
-    let ended = measure(experiments, effort, folder, &host)?;
+    let chosen = match (parameters, run.experiments.as_slice()) {
+        ([], _) => None,
+        (words, [experiment]) => Some(Chosen::new(*experiment, words, &host).map_err(failure)?),
+        _ => return Err(Failure("NAME=VALUE chooses cells of one experiment: name one".into())),
+    };
+    let experiments: Vec<&dyn Experiment> = match &chosen {
+        Some(chosen) => vec![chosen],
+        None => run.experiments.iter().map(|experiment| *experiment as &dyn Experiment).collect(),
+    };
+    let mut budget = Budget::of(effort);
+    if let Some(rounds) = run.rounds {
+        budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
+    }
+    let ended = measure(&experiments, parameters, effort, budget, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
     for note in results.refused() {
         eprintln!("faultless: left out: {note}");
@@ -31,10 +62,12 @@ pub(crate) fn run(
     if let Ok(page) = &written {
         eprintln!("faultless: the page is {}", page.display());
     }
-    let text = match (json, effort) {
-        (true, _) => table::json(&results, None)?,
-        (false, Effort::Quick) => table::short(&results, folder)?,
-        (false, _) => table::text(&results, None)?,
+    let text = match (form, &chosen, effort) {
+        (Form::Json, ..) => table::json(&results, None)?,
+        (Form::Csv, ..) => table::csv(&experiments, &results)?,
+        (Form::Text, Some(chosen), _) => table::grid(&Grid::new(chosen, &results)) + &table::counts(&results),
+        (Form::Text, None, Effort::Quick) => table::short(&results, folder)?,
+        (Form::Text, None, _) => table::text(&results, None)?,
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -50,7 +83,8 @@ pub(crate) fn run(
 pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
-    let ended = measure(experiments::ALL.to_vec(), Effort::Verify, folder.path(), &host)?;
+    let effort = Effort::Verify;
+    let ended = measure(experiments::ALL, &[], effort, Budget::of(effort), folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
@@ -74,8 +108,10 @@ fn code(results: &Results) -> ExitCode {
 }
 
 fn measure(
-    experiments: Vec<&'static dyn Experiment>,
+    experiments: &[&dyn Experiment],
+    parameters: &[String],
     effort: Effort,
+    budget: Budget,
     folder: &Path,
     host: &Host,
 ) -> Result<Ended, Failure> {
@@ -85,12 +121,13 @@ fn measure(
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
         experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
+        parameters: parameters.to_vec(),
         seed: fastrand::u64(..),
     };
     let mut record = Record::open(folder, &asked, &table::host(host)).map_err(failure)?;
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
-    let runner = Runner::new(experiments, scope, Budget::of(effort), asked.seed);
+    let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
     let mut taken = 0_usize;
     let ended = runner.run(
         &mut record,

@@ -2,7 +2,6 @@
 //!
 //! In: a record. Out: what `faultless_report::lab` draws. Looks up; what things look like is decided there.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -124,7 +123,7 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
     machine.push(("faultless".into(), asked.version.clone()));
     Ok(Report {
         name: name(folder),
-        asked: format!("{} at {} effort:", asked.experiments.join(", "), asked.effort),
+        asked: format!("{asked}:"),
         measured: format!(
             "{}, {}, {disturbed} of them disturbed by other programs or the hypervisor{}.",
             counted(results.all().count(), "cell"),
@@ -191,7 +190,7 @@ fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> p
 fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment {
     let known: Option<&dyn Experiment> = experiments::find(name);
     let mut cells: Vec<(&Cell, &Quantities)> = results.cells(name).collect();
-    cells.sort_by(|(a, _), (b, _)| natural(a, b));
+    cells.sort_by(|(a, _), (b, _)| a.natural_cmp(b));
     let mut parameters: Vec<String> = Vec::new();
     for (parameter, _) in cells.iter().flat_map(|(cell, _)| &cell.parameters) {
         if !parameters.contains(parameter) {
@@ -216,7 +215,7 @@ fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment 
         rows: table.collect(),
         how: how(&cells, phases),
         refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
-        command: repeat(name, &asked.effort),
+        command: repeat(name, asked),
         parameters,
     }
 }
@@ -317,25 +316,13 @@ pub(crate) fn counted(count: usize, of: &str) -> String {
     format!("{count} {of}{}", if count == 1 { "" } else { "s" })
 }
 
-fn repeat(experiment: &str, effort: &str) -> String {
-    match effort {
-        "quick" | "full" => format!("faultless lab {experiment} --{effort} -o {experiment}-again"),
+fn repeat(experiment: &str, asked: &Asked) -> String {
+    let chosen: String = asked.parameters.iter().map(|word| format!(" {word}")).collect();
+    match asked.effort.as_str() {
+        effort @ ("quick" | "full") => {
+            format!("faultless lab {experiment}{chosen} --{effort} -o {experiment}-again")
+        }
         "verify" => "faultless lab verify".to_owned(),
-        _ => format!("faultless lab {experiment} -o {experiment}-again"),
-    }
-}
-
-/// Numbers by their value, words by their letters, parameter by parameter.
-pub(crate) fn natural(a: &Cell, b: &Cell) -> Ordering {
-    let parameters = a.parameters.iter().zip(&b.parameters);
-    let of_each = parameters.map(|((_, a), (_, b))| natural_text(a, b));
-    of_each.fold(Ordering::Equal, Ordering::then).then_with(|| a.cmp(b))
-}
-
-/// The same for two values.
-pub(crate) fn natural_text(a: &str, b: &str) -> Ordering {
-    match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => a.total_cmp(&b),
-        _ => a.cmp(b),
+        _ => format!("faultless lab {experiment}{chosen} -o {experiment}-again"),
     }
 }

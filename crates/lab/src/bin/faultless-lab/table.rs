@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use faultless_lab::chosen::{Grid, GridRow};
 use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
-use faultless_lab::{Document, Results, experiments};
+use faultless_lab::{Document, Experiment, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
-use faultless_trace::measurement::{Bytes, median_interval};
+use faultless_trace::measurement::{Bytes, Count, median_interval};
+use faultless_trace::stat::Interval;
 use serde::Serialize;
 
 use faultless_console::Failure;
@@ -228,6 +230,79 @@ pub(crate) fn counts(results: &Results) -> String {
         }
     };
     text + &lines.concat()
+}
+
+/// The chosen cells in the document's columns.
+pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
+    let origin = |row: &GridRow| if row.is_document { "document" } else { "here" }.to_owned();
+    let figure = |found: &Option<Interval>| match found {
+        None => "-".to_owned(),
+        Some(found) if found.high < f64::MAX && found.low < found.high => {
+            format!(
+                "{} ({}-{})",
+                short_figure(found.value),
+                short_figure(found.low),
+                short_figure(found.high)
+            )
+        }
+        Some(found) => short_figure(found.value),
+    };
+    let head: Vec<String> =
+        std::iter::once(String::new()).chain(names.iter().chain(figures).cloned()).collect();
+    let line = |row: &GridRow| {
+        let figures = row.figures.iter().map(figure);
+        std::iter::once(origin(row)).chain(row.parameters.iter().cloned()).chain(figures).collect()
+    };
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(line)).collect();
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
+            0 => format!("{cell:width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+/// Three significant digits, and whole numbers from 100 on.
+fn short_figure(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 100.0 => Count(value.round() as u64).to_string(),
+        small => format!("{value:.*}", (2 - small.log10().floor() as i32).max(0) as usize),
+    }
+}
+
+/// A row for each figure of each cell, with the document's own.
+pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<String, Failure> {
+    let mut rows = csv::Writer::from_writer(Vec::new());
+    rows.write_record(["experiment", "origin", "parameters", "figure", "median", "low", "high"])?;
+    for experiment in experiments {
+        let grid = Grid::new(*experiment, results);
+        let [names, figures] = &grid.heads;
+        for row in &grid.rows {
+            let named = names.iter().zip(&row.parameters).filter(|(_, value)| !value.is_empty());
+            let parameters: Vec<_> = named.map(|(name, value)| format!("{name}={value}")).collect();
+            for (figure, found) in figures.iter().zip(&row.figures) {
+                let Some(found) = found else { continue };
+                let end = |end: f64| if end.abs() < f64::MAX { end.to_string() } else { String::new() };
+                rows.write_record([
+                    experiment.name(),
+                    if row.is_document { "document" } else { "here" },
+                    &parameters.join(" "),
+                    figure,
+                    &found.value.to_string(),
+                    &end(found.low),
+                    &end(found.high),
+                ])?;
+            }
+        }
+    }
+    let bytes = rows.into_inner().map_err(|error| Failure(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[derive(Serialize)]

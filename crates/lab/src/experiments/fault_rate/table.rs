@@ -9,7 +9,7 @@ use faultless_trace::measurement::{Count, median};
 
 use super::{ARMS, LINE_BYTES, per_cpu_s, per_wall_s};
 use crate::cell::Cell;
-use crate::experiment::{Measured, Table};
+use crate::experiment::{DocumentRow, Measured, Table};
 use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 /// A row of the document.
@@ -99,6 +99,20 @@ pub(crate) const BY_LINES: [Theirs; 8] = [
     with_lines(64.0, ["0.24", "0.14", "0.03"], [169_896.381, 168_189.283]),
     with_lines(128.0, ["0.49", "0.14", "0.06"], [102_300.257, 101_674.435]),
 ];
+
+/// Both tables as rows of a [`Sheet`](crate::experiment::Sheet).
+pub(super) fn document_rows() -> Vec<DocumentRow> {
+    let row = |row: &Theirs| {
+        let of = [
+            ("arm", row.arm.to_owned()),
+            ("mib", (row.gb * row.rep * 1024.0).to_string()),
+            ("threads", row.threads.to_string()),
+            ("lines", row.lines.to_string()),
+        ];
+        (of.to_vec(), vec![Some(row.wall_s()), Some(row.per_cpu_s), Some(row.per_wall_s)])
+    };
+    BY_THREADS.iter().chain(&BY_LINES).map(row).collect()
+}
 
 /// A point of a chart: line, x, y.
 type Point = (&'static str, f64, f64);

@@ -357,6 +357,7 @@ fn record(
         version: env!("CARGO_PKG_VERSION").into(),
         effort: "default".into(),
         experiments: vec![EXPERIMENT.into()],
+        parameters: Vec::new(),
         seed: 1,
     };
     let mut record = Record::open(folder, &asked, host).map_err(failure)?;
