@@ -9,8 +9,9 @@ mod input;
 mod output;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::trace_file::denied;
 use super::warm::Warm;
@@ -25,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(super) use input::Input;
 pub(super) use output::Drain;
 
-/// The number of rounds, when the user names none, fits this time within the bounds below.
+/// The number of rounds, when the user names none, fits this time within its bounds, warm-up included.
 const BUDGET: Duration = Duration::from_secs(40);
 /// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
 const RECORDED_EVERY: u32 = 4;
@@ -42,6 +43,8 @@ pub(super) struct Way {
 
 /// What to compare.
 pub(super) struct Bench {
+    /// What runs, in words.
+    pub(super) what: String,
     /// The first is the baseline.
     pub(super) ways: Vec<Way>,
     pub(super) input: Input,
@@ -94,10 +97,20 @@ impl Bench {
         let mut warm = Warm::new(self.virtual_machine);
         let mut series = Vec::with_capacity(arms);
         let (mut rounds, mut untimed) = (None, None);
-        let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm).and_then(|()| {
-            let round_ns: u64 = series.iter().map(|series| series.warm_up.wall_ns).sum();
-            let wanted = *rounds.insert(runs.unwrap_or_else(|| rounds_that_fit(round_ns, &self.rounds)));
-            progress.set_length(arms as u64 * u64::from(1 + wanted + recorded(wanted)));
+        let wanted = |round: Duration| runs.unwrap_or_else(|| rounds_that_fit(round, &self.rounds));
+        let tell = |round: Duration| {
+            let rounds = wanted(round);
+            let seconds = (round * in_all(rounds)).as_secs_f64().ceil();
+            if !std::io::stderr().is_terminal() {
+                eprintln!(
+                    "faultless: {}: {rounds} rounds, about {seconds} s; --runs sets their number",
+                    self.what
+                );
+            }
+        };
+        let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm, tell).and_then(|round| {
+            let wanted = *rounds.insert(wanted(round));
+            progress.set_length(arms as u64 * u64::from(in_all(wanted)));
             self.rounds(&mut series, wanted, &progress, &warm)
         });
         progress.finish_and_clear();
@@ -114,25 +127,33 @@ impl Bench {
         Ok(Measured { series, interrupted, untimed })
     }
 
-    /// One recorded run of each arm. A baseline that fails is not worth a comparison.
+    /// One recorded run of each arm. Out: how long they took. `tell` gets an estimate of that after the first run.
+    /// A baseline that fails is not worth a comparison.
     fn warm_up(
         &self,
         series: &mut Vec<Series>,
         untimed: &mut Option<String>,
         progress: &ProgressBar,
         warm: &mut Warm,
-    ) -> Result<(), Stop> {
+        tell: impl Fn(Duration),
+    ) -> Result<Duration, Stop> {
+        let mut round = Duration::ZERO;
         for (index, way) in self.ways.iter().enumerate() {
             progress.set_message(format!("warm-up: {}", way.arm.name));
             let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
             let mut unrecorded = None;
+            let mut begin = Instant::now();
             if is_new {
                 // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
                 let first = self.run(way, Sources::NONE)?;
                 warm.learn(first.run.peak_rss_bytes);
                 unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && self.same_output);
                 series.push(arm(first.run));
+                if index == 0 {
+                    tell(begin.elapsed() * self.ways.len() as u32);
+                }
+                begin = Instant::now();
             }
             warm.touch();
             let Finished { run, fault_seconds, untimed: why, stderr_tail } = self.run(way, RECORDED)?;
@@ -160,8 +181,9 @@ impl Bench {
             series.truncate(index);
             series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
             progress.inc(1);
+            round += begin.elapsed();
         }
-        Ok(())
+        Ok(round)
     }
 
     /// The rounds that count. An interrupted round leaves no timed run behind.
@@ -256,11 +278,16 @@ impl Bench {
 /// The sources of a recorded run: counts and single faults.
 const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
 
-/// The number of rounds of `round_ns` each that fit the budget, recorded runs included.
-fn rounds_that_fit(round_ns: u64, rounds: &RangeInclusive<u32>) -> u32 {
-    let fit = BUDGET.as_nanos() as u64 / round_ns.max(1);
-    let timed = fit.saturating_mul(u64::from(RECORDED_EVERY)) / u64::from(RECORDED_EVERY + 1);
-    timed.clamp(u64::from(*rounds.start()), u64::from(*rounds.end())) as u32
+/// The number of rounds of this length that fit the budget, with the warm-up and recorded runs.
+fn rounds_that_fit(round: Duration, rounds: &RangeInclusive<u32>) -> u32 {
+    let fit = BUDGET.as_nanos() / round.as_nanos().max(1);
+    let timed = fit.saturating_sub(1) * u128::from(RECORDED_EVERY) / u128::from(RECORDED_EVERY + 1);
+    timed.clamp(u128::from(*rounds.start()), u128::from(*rounds.end())) as u32
+}
+
+/// How often each arm runs for so many rounds: the warm-up, the rounds, and those that are recorded.
+fn in_all(rounds: u32) -> u32 {
+    1 + rounds + recorded(rounds)
 }
 
 /// How many of these rounds are followed by recorded runs.
@@ -300,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn rounds_and_recorded_runs_fit_the_budget_within_bounds() {
-        let fit = |round_ns| rounds_that_fit(round_ns, &(7..=20));
-        assert_eq!((fit(0), fit(u64::MAX)), (20, 7));
-        let rounds = fit(2_500_000_000);
-        assert_eq!((rounds, rounds + recorded(rounds)), (12, 15));
+    fn warm_up_rounds_and_recorded_runs_fit_the_budget_within_bounds() {
+        let fit = |round| rounds_that_fit(round, &(7..=20));
+        assert_eq!((fit(Duration::ZERO), fit(Duration::MAX)), (20, 7));
+        let round = Duration::from_millis(2500);
+        assert_eq!((fit(round), round * in_all(fit(round))), (12, BUDGET));
     }
 }

@@ -20,7 +20,8 @@ const ROUNDS: RangeInclusive<u32> = 10..=30;
 ///
 /// A warm-up round comes first. Every round then runs each command once, in shuffled order, and ratios to the first
 /// command are taken within a round. About one round in four adds a run of each that records the time in faults.
-/// Ctrl-C ends the comparison and shows the results so far.
+/// All takes about 40 seconds, or 14 runs of each if that is longer. Ctrl-C ends the comparison and shows the results so
+/// far.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES
@@ -30,7 +31,7 @@ EXAMPLES
 The programs' standard output is read and thrown away. Standard input is read once and given to each run.
 Exit status: 0 compared, 1 a command failed in some run, 2 no comparison was possible, 130 interrupted.")]
 pub(crate) struct Args {
-    /// Rounds to count [default: 10 to 30, as many as fit into 40 seconds].
+    /// Rounds to count [default: as many as fit into 40 seconds, but 10 to 30].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000))]
     runs: Option<u32>,
     /// Shell that runs the commands, or none. By default, only a command with a character that a shell acts upon goes
@@ -50,11 +51,18 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let svg = args.svg.as_deref().map(Sink::file).transpose()?;
-    let ways =
+    let ways: Vec<Way> =
         args.commands.iter().map(|command| way(command, args.shell.as_deref())).collect::<Result<_, _>>()?;
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let bench = Bench { ways, input: Input::capture()?, virtual_machine, rounds: ROUNDS, same_output: false };
+    let bench = Bench {
+        what: format!("{} commands", ways.len()),
+        ways,
+        input: Input::capture()?,
+        virtual_machine,
+        rounds: ROUNDS,
+        same_output: false,
+    };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.len() < args.commands.len() {
         eprintln!("faultless: interrupted before each command had run: nothing was compared");

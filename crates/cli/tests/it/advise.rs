@@ -131,6 +131,17 @@ fn a_program_that_fails_each_time_in_the_same_way_is_compared_and_the_user_told(
 }
 
 #[test]
+fn off_a_terminal_one_line_says_what_runs_and_how_long() {
+    let output = advise(&["--runs", "3"], &["sleep", "0.1"], "");
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("faultless: sleep 0.1 as it is and under "), "{stderr}");
+    let (_, rest) = stderr.split_once(" cures: 3 rounds, about ").unwrap_or_else(|| panic!("{stderr}"));
+    let (seconds, rest) = rest.split_once(' ').unwrap();
+    assert!((1..=60).contains(&seconds.parse().unwrap()), "{stderr}");
+    assert_eq!(rest, "s; --runs sets their number\n", "nothing else is said");
+}
+
+#[test]
 fn output_of_any_length_is_compared() {
     let output = advise(&["--runs", "3", "--json"], &["head", "-c", "30000000", "/dev/zero"], "");
     let advice: serde_json::Value =
