@@ -12,27 +12,27 @@ use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
 use crate::selected;
-use crate::table::{self, Align, WIDTH, clip, wrap};
+use crate::table::{Align, fitting, folded, hang, shorten, wrap};
 use crate::text::{self, plain};
 
 pub use kernel::{kernel_json, kernel_text};
 pub use page::html;
 
-/// The answer, then the rows of the classes `only`, two lines each. At most 100 columns wide.
-pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
-    let palette = Palette(colour);
+/// The answer, then the rows of the classes `only`, two lines each. At most `columns` wide, but 60 to 160. `None`: 100.
+pub fn text(diff: &Diff, only: &[Class], colour: bool, columns: Option<usize>) -> String {
+    let (palette, width) = (Palette(colour), fitting(columns));
     let mut lines: Vec<String> =
-        wrap(" ", &answer(diff), WIDTH).into_iter().map(|line| palette.strong(&line)).collect();
+        wrap(" ", &answer(diff), width).into_iter().map(|line| palette.strong(&line)).collect();
     for line in [shown(diff), major(diff), machine(diff), reading(diff)].into_iter().flatten() {
-        lines.extend(wrap(" ", &line, WIDTH).into_iter().map(|line| palette.faint(&line)));
+        lines.extend(wrap(" ", &line, width).into_iter().map(|line| palette.faint(&line)));
     }
     for warning in &diff.warnings {
-        lines.extend(wrap(" warning: ", warning, WIDTH).into_iter().map(|line| palette.warn(&line)));
+        lines.extend(wrap(" warning: ", warning, width).into_iter().map(|line| palette.warn(&line)));
     }
     let rows: Vec<&DiffRow> = diff.rows.iter().filter(|row| only.contains(&row.class)).collect();
     if !rows.is_empty() {
         lines.push(String::new());
-        lines.extend(figures(diff, &rows, palette));
+        lines.extend(figures(diff, &rows, palette, width));
     }
     lines.join("\n") + "\n"
 }
@@ -147,7 +147,7 @@ fn reading(diff: &Diff) -> Option<String> {
 }
 
 /// Two lines a row. The last two sum up all rows that are not shown, so the table adds up to the whole.
-fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette) -> Vec<String> {
+fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette, width: usize) -> Vec<String> {
     const ALIGN: [Align; 9] = [Align::Right; 9];
     let head = ["time before", "after", "difference", "faults before", "after", "difference"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
@@ -166,8 +166,8 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette) -> Vec<String> {
     if others > 0 {
         cells.push(rest(diff, rows));
     }
-    let mut laid = table::columns(1, &ALIGN[..head.len()], &cells).into_iter();
-    let mut lines: Vec<String> = laid.next().into_iter().map(|head| palette.faint(&head)).collect();
+    let mut laid = folded(1, &ALIGN[..head.len()], &cells, width).into_iter();
+    let mut lines: Vec<String> = laid.next().into_iter().flatten().map(|head| palette.faint(&head)).collect();
     for (row, figures) in rows.iter().zip(laid.by_ref()) {
         let class = format!("{:9}", row.class.word());
         let class = match row.class {
@@ -176,18 +176,18 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette) -> Vec<String> {
             Class::Unchanged => palette.faint(&class),
         };
         let cause = row.cause.map_or(String::new(), |cause| format!("  ({})", why(row.class, cause)));
-        let name = clip(&plain(&row.name), WIDTH - 11 - cause.chars().count());
+        let name = shorten(&plain(&row.name), width - 11 - cause.chars().count());
         lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
-        lines.push(figures);
+        lines.extend(figures);
         if let Some(explains) = &row.explains {
-            lines.push(palette.faint(&format!("   {}", explained(explains))));
+            lines.extend(hang("   ", 5, &explained(explains), width).iter().map(|line| palette.faint(line)));
         }
     }
     for figures in laid {
         let untold = others == diff.count(Class::Unchanged);
         let which = if untold { " that cannot be told apart" } else { "" };
         let line = format!(" and {others} other {}{which}", diff.by.noun(others));
-        lines.extend([palette.faint(&line), palette.faint(&figures)]);
+        lines.extend(std::iter::once(&line).chain(&figures).map(|line| palette.faint(line)));
     }
     lines
 }

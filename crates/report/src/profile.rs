@@ -17,20 +17,15 @@ pub use page::html;
 use crate::palette::Palette;
 use crate::selected;
 use crate::stat::{Basis, EXPLAINS, explanation, page, told};
-use crate::table::{Names, WIDTH, clip, wrap};
+use crate::table::{Names, clip, fitting, wrap};
 use crate::text;
-
-/// Tables are never laid out for fewer characters.
-const NARROWEST: usize = 72;
-/// Tables are never laid out for more characters: longer lines are hard to read.
-const WIDEST: usize = 160;
 
 /// How to lay out the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// With ANSI styles.
     pub colour: bool,
-    /// At most so many columns, 72 at least. `None`: 100, and names in tables are never cut.
+    /// At most so many columns, 60 at least. `None`: 100, and names in tables are never cut.
     pub width: Option<usize>,
     /// Names are whole, however long.
     pub whole: bool,
@@ -74,10 +69,6 @@ pub fn explain(findings: &Findings, layout: Layout) -> String {
     page(sections)
 }
 
-fn fitting(width: Option<usize>) -> usize {
-    width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDEST))
-}
-
 fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<String>> {
     let width = fitting(layout.width);
     let names = match (layout.whole, layout.width) {
@@ -107,7 +98,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
     sections.extend([
         section::beyond(findings, palette),
         section::threads(findings, palette, width),
-        section::kernel(findings, palette),
+        section::kernel(findings, palette, width),
     ]);
     sections
 }

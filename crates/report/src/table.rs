@@ -8,6 +8,11 @@ pub(crate) use names::{Names, shorten};
 /// The widest line of a report, in characters: longer lines are hard to read.
 pub const WIDTH: usize = 100;
 
+/// Tables are never laid out for fewer characters.
+const NARROWEST: usize = 60;
+/// Tables are never laid out for more characters: longer lines are hard to read.
+const WIDEST: usize = 160;
+
 /// The width of an unresized terminal.
 pub(crate) const SCREEN: usize = 80;
 
@@ -39,28 +44,69 @@ pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> V
     rows.iter().map(line).collect()
 }
 
+/// The width to lay out for, where the reader has so many columns, if known.
+pub(crate) fn fitting(columns: Option<usize>) -> usize {
+    columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
+}
+
+/// As [`columns`], but a row takes several lines of about as many columns each if one would be wider than `width`.
+pub(crate) fn folded(indent: usize, align: &[Align], rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
+    let mut parts = 1;
+    loop {
+        let many = align.len().div_ceil(parts).max(1);
+        let block = |from: usize| {
+            let to = (from + many).min(align.len());
+            let rows: Vec<Vec<String>> = rows.iter().map(|row| row[from..to].to_vec()).collect();
+            columns(indent + usize::from(from > 0) * 2, &align[from..to], &rows)
+        };
+        let blocks: Vec<Vec<String>> = (0..align.len()).step_by(many).map(block).collect();
+        if many == 1 || blocks.iter().flatten().all(|line| line.chars().count() <= width) {
+            return (0..rows.len())
+                .map(|row| blocks.iter().map(|lines| lines[row].clone()).collect())
+                .collect();
+        }
+        parts += 1;
+    }
+}
+
 /// Breaks text into lines of at most `width`. The first begins with `first`, the others with as many blanks.
 pub fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     hang(first, first.chars().count(), text, width)
 }
 
-/// The same with `indent` blanks. A word is never broken, however long.
+/// The same with `indent` blanks. A word that is longer than a line is broken behind `:` or `/`, and nowhere else.
 pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), first.to_owned());
     let mut empty = true;
-    for word in &words(text) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > width {
+    let room = width.saturating_sub(indent.max(first.chars().count()));
+    for (word, goes_on) in words(text).iter().flat_map(|word| pieces(word, room)) {
+        if goes_on || !empty && line.chars().count() + 1 + word.chars().count() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             empty = true;
         }
         if !empty {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         empty = false;
     }
     lines.push(line.trim_end().to_owned());
     lines
+}
+
+/// A word in pieces of at most `room` characters, and whether a piece goes on with the word.
+fn pieces(word: &str, room: usize) -> Vec<(String, bool)> {
+    if word.chars().count() <= room {
+        return vec![(word.to_owned(), false)];
+    }
+    let mut pieces: Vec<(String, bool)> = Vec::new();
+    for part in word.split_inclusive([':', '/']) {
+        match pieces.last_mut() {
+            Some((piece, _)) if piece.chars().count() + part.chars().count() <= room => piece.push_str(part),
+            _ => pieces.push((part.to_owned(), !pieces.is_empty())),
+        }
+    }
+    pieces
 }
 
 /// The words of a text. A figure with its groups of digits, its spread and its unit is one word.
@@ -123,11 +169,22 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_too_wide_takes_several_lines() {
+        let rows =
+            [["time", "share", "faults"], ["1 ms", "9 %", "7"]].map(|row| row.map(str::to_owned).to_vec());
+        let folded = |width| folded(1, &[Align::Right; 3], &rows, width);
+        assert_eq!(folded(20)[1], [" 1 ms    9 %       7"]);
+        assert_eq!(folded(19), [[" time  share", "   faults"], [" 1 ms    9 %", "        7"]]);
+        assert_eq!(folded(4)[0], [" time", "   share", "   faults"]);
+    }
+
+    #[test]
     fn long_text_hangs_under_its_first_word() {
         let lines = wrap("note: ", &"word ".repeat(40), WIDTH);
         assert!(lines.len() == 3 && lines.iter().all(|l| l.chars().count() <= WIDTH));
         assert!(lines[1].starts_with("      word"));
         assert_eq!(wrap("- ", &"x".repeat(300), WIDTH).len(), 1, "a word is never broken");
+        assert_eq!(wrap("-> ", "X=aa:bb:cc, or", 9), ["-> X=aa:", "   bb:cc,", "   or"]);
         assert_eq!(wrap("name  ", "", WIDTH), ["name"]);
         let figure = wrap("", &format!("{} 480 MiB.", "x".repeat(94)), WIDTH);
         assert_eq!(hang("- ", 4, "aa bb cc", 7), ["- aa bb", "    cc"]);

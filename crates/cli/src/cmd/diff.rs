@@ -110,6 +110,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         ([], false) => Class::ALL[..4].to_vec(),
         (only, _) => only.iter().copied().map(Class::from).collect(),
     };
+    let columns = pager::columns(output.as_ref());
     let colour = output.is_none() && wants_colour(&std::io::stdout());
     let by = match args.by {
         ByArg::Function => By::Function,
@@ -124,7 +125,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             let diff = KernelDiff::new(&runs(before, &all)?, &runs(after, &all)?, args.threshold / 100.0)?;
             let text = match args.json {
                 true => report::kernel_json(&diff, &only),
-                false => report::kernel_text(&diff, &only, colour),
+                false => report::kernel_text(&diff, &only, colour, columns),
             };
             return pager::page(&text, output, !args.no_pager && !args.json);
         }
@@ -146,7 +147,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         let drawn = draw(Measure::Time).or_else(|| draw(Measure::Faults));
         sink.write(&drawn.ok_or_else(|| Failure("no side holds a fault: there is no flame graph".into()))?)?;
     }
-    let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
+    let text =
+        if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour, columns) };
     pager::page(&text, output, !args.no_pager && !args.json)
 }
 

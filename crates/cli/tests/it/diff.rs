@@ -101,6 +101,13 @@ fn two_kernels_are_compared_function_by_function() {
     }
     assert!(!text.contains("rmqueue"), "{text}");
     assert!(traces.out("diff --by kernel 6.1 6.1").contains("None of 3 functions of the kernel changed"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+    command.args(["diff", "--by", "kernel", "6.1", "6.12"]).env("COLUMNS", "60").current_dir(traces.path(""));
+    let narrow = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(
+        narrow.contains("function\n") && narrow.lines().all(|line| line.chars().count() <= 60),
+        "{narrow}"
+    );
     let json = traces.out("diff --by kernel --json --only added 6.1 6.12");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let functions = json["functions"].as_array().unwrap();

@@ -136,11 +136,22 @@ fn by_prints_that_table_only_and_tree_a_call_tree() {
 fn the_width_of_the_reader_holds_for_pipes_too() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
-    let output = command.arg("report").env("COLUMNS", "80").current_dir(folder.path()).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(["time", "share", "faults", "memory", "site"].iter().all(|head| text.contains(head)), "{text}");
+    let report = ["time", "share", "faults", "memory", "site"].as_slice();
+    let diff = ["before", "after", "difference"].as_slice();
+    for columns in [60, 80, 120] {
+        for (words, heads) in [
+            ("report", report),
+            ("report --explain", report),
+            ("report --tree", &["time", "share", "faults", "function"]),
+            ("diff --only unchanged faultless.trace faultless.trace", diff),
+        ] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+            command.args(words.split(' ')).env("COLUMNS", columns.to_string()).current_dir(folder.path());
+            let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+            assert!(heads.iter().all(|head| text.contains(head)), "{columns}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -5,22 +5,22 @@ use faultless_trace::measurement::{Count, Percent};
 use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
-use crate::table::{self, Align, WIDTH, wrap};
+use crate::table::{Align, Names, columns, fitting, wrap};
 use crate::text::{self, plain};
 
-/// The answer, then the functions of the classes `only`, one line each.
-pub fn kernel_text(diff: &KernelDiff, only: &[Class], colour: bool) -> String {
-    let palette = Palette(colour);
+/// The answer, then the functions of the classes `only`, one line each. Widths as in [`text`](super::text).
+pub fn kernel_text(diff: &KernelDiff, only: &[Class], colour: bool, reader: Option<usize>) -> String {
+    let (palette, width) = (Palette(colour), fitting(reader));
     let mut lines: Vec<String> =
-        wrap(" ", &answer(diff), WIDTH).into_iter().map(|line| palette.strong(&line)).collect();
-    lines.extend(wrap(" ", &reading(diff), WIDTH).into_iter().map(|line| palette.faint(&line)));
+        wrap(" ", &answer(diff), width).into_iter().map(|line| palette.strong(&line)).collect();
+    lines.extend(wrap(" ", &reading(diff), width).into_iter().map(|line| palette.faint(&line)));
     for warning in &diff.warnings {
-        lines.extend(wrap(" warning: ", warning, WIDTH).into_iter().map(|line| palette.warn(&line)));
+        lines.extend(wrap(" warning: ", warning, width).into_iter().map(|line| palette.warn(&line)));
     }
     let rows: Vec<&KernelRow> = diff.functions.iter().filter(|row| only.contains(&row.class)).collect();
     if !rows.is_empty() {
         lines.push(String::new());
-        lines.extend(figures(&rows, palette));
+        lines.extend(figures(&rows, palette, width));
     }
     lines.join("\n") + "\n"
 }
@@ -65,10 +65,10 @@ fn reading(diff: &KernelDiff) -> String {
     )
 }
 
-fn figures(rows: &[&KernelRow], palette: Palette) -> Vec<String> {
-    const ALIGN: [Align; 5] = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Left];
+fn figures(rows: &[&KernelRow], palette: Palette, width: usize) -> Vec<String> {
+    const ALIGN: [Align; 4] = [Align::Left, Align::Right, Align::Right, Align::Right];
     let share = |interval: &Interval| format!("{:.1} %", 100.0 * interval.value);
-    let head = ["", "before", "after", "difference", "function"].map(str::to_owned).to_vec();
+    let head = ["", "before", "after", "difference"].map(str::to_owned).to_vec();
     let cells = rows.iter().map(|row| {
         let Interval { low, high, .. } = row.share.difference;
         vec![
@@ -76,11 +76,16 @@ fn figures(rows: &[&KernelRow], palette: Palette) -> Vec<String> {
             share(&row.share.before),
             share(&row.share.after),
             format!("{:+.1} to {:+.1} %", 100.0 * low, 100.0 * high),
-            plain(&row.function),
         ]
     });
     let cells: Vec<Vec<String>> = std::iter::once(head).chain(cells).collect();
-    let mut lines = table::columns(1, &ALIGN, &cells);
+    let figures = columns(1, &ALIGN, &cells);
+    let names = std::iter::once("function".to_owned()).chain(rows.iter().map(|row| plain(&row.function)));
+    let begin = figures.iter().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
+    let line = |(figures, name): (&String, String)| {
+        format!("{figures:<begin$}{}", Names::Within(width).fit(&name, begin))
+    };
+    let mut lines: Vec<String> = figures.iter().zip(names).map(line).collect();
     if let Some(head) = lines.first_mut() {
         *head = palette.faint(head);
     }

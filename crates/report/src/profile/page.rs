@@ -131,7 +131,9 @@ fn waiting(findings: &Findings) -> Markup {
         0 => Vec::new(),
         _ => verdict_lines(&findings.serialisation, palette, WIDTH),
     };
-    lines.extend(findings.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette)));
+    lines.extend(
+        findings.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette, WIDTH)),
+    );
     html! {
         @if !lines.is_empty() { section.part { h2 { "Waiting and the kernel" } pre { (lines.join("\n")) } } }
     }

@@ -9,10 +9,12 @@ use faultless_trace::stat::Interval;
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
-use crate::table::{Align, Names, columns, hang, shorten, wrap};
+use crate::table::{Align, Names, columns, folded, hang, shorten, wrap};
 use crate::text::{command, plain};
 use crate::tuning::KIND_FROM as ROW_SHARE;
 
+/// A name with less room than this stands on a line of its own.
+const NAME: usize = 12;
 /// A longer command is `CMD` in a next step.
 const COMMAND: usize = 40;
 
@@ -32,16 +34,24 @@ pub(super) fn table(
     let cells = cells(table, &shown);
     // The figures are laid out first: a name takes what they leave, and no figure is ever cut.
     let figures: Vec<Vec<String>> = cells.iter().map(|line| line[..line.len() - 1].to_vec()).collect();
-    let figures = columns(3, &vec![Align::Right; figures[0].len()], &figures);
-    let begin = figures.iter().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
-    let line = |(figures, cells): (String, &Vec<String>)| {
-        let name = cells.last().map_or(String::new(), |name| names.fit_parts(name, begin));
-        format!("{figures:<begin$}{name}")
-    };
-    let mut lines: Vec<String> = figures.into_iter().zip(&cells).map(line).collect();
-    lines[0] = palette.faint(&lines[0]);
-    if let Some(first) = lines.get_mut(1).filter(|_| sites.by == Group::Site) {
-        *first = palette.bad(first);
+    let room = if matches!(names, Names::Within(_)) { width } else { usize::MAX };
+    let figures = folded(3, &vec![Align::Right; figures[0].len()], &figures, room);
+    let begin = figures.iter().flat_map(|lines| lines.last()).map(|line| line.chars().count()).max();
+    let begin = begin.unwrap_or(0) + 2;
+    let mut lines = Vec::new();
+    for (index, (mut row, cells)) in figures.into_iter().zip(&cells).enumerate() {
+        let name = cells.last().map_or("", String::as_str);
+        match row.last_mut() {
+            Some(last) if begin + NAME <= room => {
+                *last = format!("{last:<begin$}{}", names.fit_parts(name, begin));
+            }
+            _ => row.push(format!("     {}", names.fit_parts(name, 5))),
+        }
+        lines.extend(row.into_iter().map(|line| match index {
+            0 => palette.faint(&line),
+            1 if sites.by == Group::Site => palette.bad(&line),
+            _ => line,
+        }));
     }
     if shown.is_empty() {
         lines.clear();
@@ -243,8 +253,8 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     let mut lines = Vec::new();
     for remedy in &findings.remedies {
         let Some(cure) = remedy.cure else { continue };
-        let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
-        let head = hang(&format!("   {}: ", site(remedy, width)), 5, &head, width);
+        let head = format!("{}: {}, saves {}", site(remedy, width), cure_name(cure), saves(remedy));
+        let head = hang("   ", 5, &head, width);
         lines.extend(head.into_iter().map(|line| palette.good(&line)));
         lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
         lines.extend(wrap("     -> ", &remedy.how, width));
@@ -308,7 +318,7 @@ fn step(next: Next, findings: &Findings) -> String {
 pub(super) fn site(remedy: &Remedy, width: usize) -> String {
     let site = shorten(&plain(&remedy.site), width / 2);
     match &remedy.place {
-        Some(place) => format!("{site} ({})", plain(tail(place))),
+        Some(place) => format!("{site} ({})", shorten(&plain(tail(place)), width / 2)),
         None => site,
     }
 }
@@ -355,20 +365,22 @@ pub(super) fn threads(findings: &Findings, palette: Palette, width: usize) -> Ve
     let mut lines = verdict_lines(&findings.serialisation, palette, width);
     let waits = |(what, waits): (&str, &LockWaits)| {
         format!(
-            "   mmap_lock for {what}: {}, {}, the longest {}",
+            "mmap_lock for {what}: {}, {}, the longest {}",
             Count(waits.waits).of("wait"),
             Nanos(waits.time_ns as f64),
             Nanos(waits.longest_ns as f64)
         )
     };
     let both = ["reading (faults)", "writing (mmap, munmap, brk)"].into_iter().zip(&findings.lock_waits);
-    lines.extend(both.filter(|(_, found)| found.waits > 0).map(waits));
+    lines.extend(
+        both.filter(|(_, found)| found.waits > 0).flat_map(|both| hang("   ", 5, &waits(both), width)),
+    );
     headed("Waiting", palette, lines)
 }
 
 /// The kernel's time by side and phase.
-pub(super) fn kernel(findings: &Findings, palette: Palette) -> Vec<String> {
-    findings.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
+pub(super) fn kernel(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
+    findings.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette, width))
 }
 
 /// What the figures rest on, in a sentence.

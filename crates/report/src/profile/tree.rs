@@ -10,6 +10,9 @@ use crate::table::{Align, Names, columns};
 use crate::text::plain;
 use crate::tuning::TREE_SHARE;
 
+/// A name has at least this room.
+const NAME: usize = 12;
+
 /// A line before its columns are laid out.
 struct Line {
     figures: [String; 3],
@@ -36,8 +39,16 @@ pub(super) fn lines(tree: &[Node], names: Names, palette: Palette) -> Vec<String
     let pad = |line: &str| format!("{line:<begin$}");
     let mut text = vec![palette.faint(&format!("{}function", pad(&figures[0])))];
     for (figures, Line { branch, name, .. }) in figures[1..].iter().zip(&lines) {
+        let depth = branch.chars().count();
+        let branch = match names {
+            // The branches nearest to the name tell most.
+            Names::Within(width) => {
+                branch.chars().skip((begin + depth + NAME).saturating_sub(width)).collect()
+            }
+            _ => branch.clone(),
+        };
         let name = names.fit(&plain(name), begin + branch.chars().count());
-        text.push(format!("{}{}{name}", pad(figures), palette.faint(branch)));
+        text.push(format!("{}{}{name}", pad(figures), palette.faint(&branch)));
     }
     headed("Call tree", palette, text)
 }

@@ -142,16 +142,20 @@ pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: us
 }
 
 pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
-    stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
+    stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette, SCREEN))
 }
 
 /// A side with too few samples has no lines: the faults themselves tell their time better.
-pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
+pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette, width: usize) -> Vec<String> {
     let release = Figure::seconds(kernel.release_seconds);
     let mut lines = if release.is_range() {
         Vec::new()
     } else {
-        vec![format!("   giving memory back (unmap, exit, madvise): {release}, beside the faults")]
+        wrap(
+            "   ",
+            &format!("giving memory back (unmap, exit, madvise): {release}, beside the faults"),
+            width,
+        )
     };
     let phases: Vec<_> = kernel.phases.iter().flatten().collect();
     if !phases.is_empty() {
@@ -161,7 +165,7 @@ pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String>
     let phases: Vec<Vec<String>> = phases
         .into_iter()
         .zip(shares)
-        .map(|(p, share)| vec![p.phase.clone(), share, bar(p.share.value, BAR)])
+        .map(|(p, share)| vec![p.phase.clone(), share, bar(p.share.value, BAR.min(width - 40))])
         .collect();
     lines.extend(columns(5, &[Align::Left, Align::Left, Align::Left], &phases));
     headed(&format!("Kernel ({} of the CPU clock)", Count(kernel.samples).of("sample")), palette, lines)

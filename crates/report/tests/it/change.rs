@@ -38,8 +38,30 @@ fn without_script(svg: &str) -> String {
 }
 
 #[test]
+fn no_line_is_wider_than_the_reader_and_no_column_is_lost() {
+    for by in [By::Function, By::Stack, By::Mapping] {
+        let mut diff = diff(by);
+        diff.rows.iter_mut().for_each(|row| row.name = format!("{}::end", "ns::a_long_name".repeat(9)));
+        for width in [60, 80, 120] {
+            let text = text(&diff, &Class::ALL, false, Some(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width}: {text}");
+            for name in ["time before", "faults before"] {
+                assert_eq!(text.matches(name).count(), 1, "{width}: {text}");
+            }
+            assert_eq!(
+                text.matches("difference\n").count() + text.matches("difference  ").count(),
+                2,
+                "{text}"
+            );
+            assert_eq!(text.matches("::end").count(), diff.rows.len(), "the end of a name stays: {text}");
+        }
+    }
+}
+
+#[test]
 fn text_of_two_builds() {
-    let text = text(&diff(By::Function), &CHANGED, false);
+    let text = text(&diff(By::Function), &CHANGED, false, None);
     text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
     insta::assert_snapshot!("diff", text);
 }
@@ -47,13 +69,13 @@ fn text_of_two_builds() {
 #[test]
 fn colour_changes_no_letter_of_a_difference() {
     let diff = diff(By::Function);
-    assert_eq!(crate::unstyled(&text(&diff, &CHANGED, true)), text(&diff, &CHANGED, false));
+    assert_eq!(crate::unstyled(&text(&diff, &CHANGED, true, None)), text(&diff, &CHANGED, false, None));
 }
 
 #[test]
 fn a_class_that_is_asked_for_is_shown_alone() {
     let diff = diff(By::Function);
-    let added = text(&diff, &[Class::Added], false);
+    let added = text(&diff, &[Class::Added], false, None);
     assert!(added.contains(" added     rank") && !added.contains("decode"), "{added}");
     let unchanged = json(&diff, &[Class::Unchanged]);
     assert!(
@@ -78,7 +100,7 @@ fn nothing_is_said_to_be_nothing() {
     let none = || [run(&[], QUIET)];
     let diff = Diff::new(&none(), &none(), &How::default()).unwrap();
     assert_eq!(
-        text(&diff, &CHANGED, false),
+        text(&diff, &CHANGED, false, None),
         " No page fault was recorded in either, so there is nothing to compare.\n"
     );
     assert!(html(&diff).contains("nothing to compare"));
@@ -91,7 +113,7 @@ fn names_of_programs_can_not_break_out_of_page_or_picture() {
     let runs = [run(&[site(&["<script>x</script>\u{1b}[m; 7", "main"], 500, 800.0)], QUIET)];
     let diff = Diff::new(&runs, &runs, &How::default()).unwrap();
     let svg = flame::svg(&runs[0], Settings::default()).unwrap();
-    for document in [html(&diff), svg, text(&diff, &Class::ALL, false)] {
+    for document in [html(&diff), svg, text(&diff, &Class::ALL, false, None)] {
         assert!(
             !document.contains("<script>x") && !document.contains('\u{1b}') || !document.contains("<svg")
         );
@@ -131,7 +153,7 @@ fn picture_of_what_changed_holds_what_is_gone() {
     // The totals of all other views.
     let [a, b] = [&before, &after].map(|side| Nanos(side[0].profile.totals.time_ns()));
     assert!(svg.contains(&format!("{a} before, {b} after")), "{a}, {b}");
-    let text = text(&diff(By::Function), &CHANGED, false);
+    let text = text(&diff(By::Function), &CHANGED, false, None);
     assert!(text.contains(&format!("Page faults take {b} instead of {a}")), "{text}");
     insta::assert_snapshot!("flame_change.svg", without_script(&svg));
 }
