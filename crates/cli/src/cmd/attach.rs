@@ -32,8 +32,6 @@ pub(crate) struct Args {
 pub(crate) enum Target {
     Command(Vec<OsString>),
     Running(Attach),
-    /// All processes.
-    Machine(Until),
 }
 
 impl Args {

@@ -36,6 +36,9 @@ use super::{status, trace_file};
 pub(crate) struct Args {
     #[command(flatten)]
     running: attach::Args,
+    /// Refused: a trace is of named processes. With `stat`, as with perf, it is the whole machine.
+    #[arg(short, long, hide = true)]
+    all_cpus: bool,
     /// Record every fault. A program that only faults takes several times as long.
     #[arg(long)]
     all: bool,
@@ -59,7 +62,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// The program and its arguments.
-    #[arg(required_unless_present_any = ["pid", "cgroup"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "cgroup", "all_cpus"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -77,6 +80,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         names: names_folder(),
         ..Options::default()
     };
+    if args.all_cpus {
+        return Err(Failure(
+            "record takes no whole machine: name processes with -p or --cgroup, or count them all with stat -a".into(),
+        ));
+    }
     let task = task(&args, variables)?;
     if args.output == Path::new("-") {
         return to_stdout(task, &options);
@@ -136,9 +144,6 @@ fn record(task: Task, options: &Options, out: Box<dyn Write>) -> Result<Recorded
 fn task(args: &Args, variables: Vec<(OsString, OsString)>) -> Result<Task, Failure> {
     Ok(match args.running.target(args.command.clone())? {
         Target::Running(attach) => Task::Running(attach),
-        Target::Machine(_) => {
-            return Err(Failure("record takes no whole machine; name processes with -p".into()));
-        }
         Target::Command(command) => {
             text::warn_of_privileged(&command);
             let mut env = variables;

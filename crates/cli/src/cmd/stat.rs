@@ -40,18 +40,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
     /// Run the program N times and show the median of each figure, with the smallest and the largest.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup", "all"])]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["explain", "pid", "cgroup", "all_cpus"])]
     repeat: Option<u32>,
     /// While the program runs, print a line on stderr at this interval, such as 1s (a line of JSON with --json).
     #[arg(short = 'I', long, value_name = "TIME", value_parser = interval, conflicts_with = "repeat")]
     interval: Option<Duration>,
     /// Watch the whole machine until CMD ends, the time of --for has passed, or Ctrl-C. Needs root or CAP_PERFMON.
     #[arg(short, long, conflicts_with_all = ["pid", "cgroup"])]
-    all: bool,
+    all_cpus: bool,
     #[command(flatten)]
     running: attach::Args,
     /// The program and its arguments.
-    #[arg(required_unless_present_any = ["pid", "cgroup", "all"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "cgroup", "all_cpus"], trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -72,11 +72,11 @@ enum SourceArg {
 pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
-    let target = match args.all {
-        true => Target::Machine(args.running.until(args.command)),
-        false => args.running.target(args.command)?,
+    let target = match args.all_cpus {
+        true => None,
+        false => Some(args.running.target(args.command.clone())?),
     };
-    if let (Target::Command(command), Some(runs)) = (&target, args.repeat) {
+    if let (Some(Target::Command(command)), Some(runs)) = (&target, args.repeat) {
         let repeated = match repeat(command, runs, allow) {
             Ok(Ok(repeated)) => repeated,
             Ok(Err(exit)) => {
@@ -104,12 +104,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let ticker = args.interval.map(|every| Ticker { every, tell: &mut tell });
     let observation = match target {
-        Target::Command(command) => {
+        Some(Target::Command(command)) => {
             let request = Request { command, allow, ..Request::default() };
             faultless_prof::observe_with(request, ticker)
         }
-        Target::Running(attach) => faultless_prof::observe_running(attach, allow, ticker),
-        Target::Machine(until) => faultless_prof::observe_machine(until, allow, ticker),
+        Some(Target::Running(attach)) => faultless_prof::observe_running(attach, allow, ticker),
+        None => faultless_prof::observe_machine(args.running.until(args.command), allow, ticker),
     };
     let observation = match observation {
         Ok(observation) => observation,

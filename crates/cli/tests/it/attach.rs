@@ -146,6 +146,22 @@ fn the_whole_machine_is_measured_or_one_line_says_why_not() {
     assert_eq!(none.status.code(), Some(2));
 }
 
+#[test]
+fn all_processes_have_one_flag_and_record_says_that_it_takes_none() {
+    for flag in ["-a", "--all-cpus"] {
+        let out = faultless(&["record", flag, "--", "true"]);
+        assert_eq!(out.status.code(), Some(2));
+        let said = text(&out.stderr);
+        assert!(
+            said.starts_with("faultless: record takes no whole machine: ") && said.lines().count() == 1,
+            "{said}"
+        );
+        assert!(faultless(&["stat", flag, "-p", "1"]).status.code() == Some(2));
+    }
+    let said = text(&faultless(&["stat", "--all", "--", "true"]).stderr);
+    assert!(said.contains("--all-cpus"), "{said}");
+}
+
 /// A record of it goes to standard output, and the program's own output beside it.
 #[test]
 fn a_recording_goes_to_standard_output_and_is_read_from_standard_input() {
