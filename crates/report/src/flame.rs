@@ -1,6 +1,6 @@
 //! Flame graphs: interactive pictures (search, zoom) that load nothing from elsewhere.
 //!
-//! In: a run's weighted faults. Out: SVG, drawn by inferno. Widths are time, faults, or bytes made resident.
+//! In: a run's weighted faults. Out: SVG, drawn by inferno, or its frames as JSON. Widths are time, faults, or bytes made resident.
 //! A stack is the touching one, the allocating one, or the touching one on top of the allocating one.
 //! [`difference`] draws two runs: one branch for the run after, coloured by change, and one for everything
 //! that is gone.
@@ -14,6 +14,7 @@ mod picture;
 
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+use serde_json::json;
 
 use crate::selected;
 use crate::table::{clip, shorten, wrap};
@@ -77,6 +78,15 @@ impl Measure {
         }
     }
 
+    /// The unit of a width in JSON.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "ns",
+            Self::Faults => "faults",
+            Self::Bytes => "bytes",
+        }
+    }
+
     fn show(self, value: f64) -> String {
         match self {
             Self::Time => Nanos(value).to_string(),
@@ -113,6 +123,30 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
         measure: settings.measure,
     }
     .draw()
+}
+
+/// The same as JSON: the whole, and each stack of frames from the root of the picture on with its width. `None` as for
+/// [`svg`]. The widths add up to `whole`; a filter's part of the run is `selected`.
+pub fn json(run: &Run, settings: Settings) -> Option<String> {
+    let fold = Fold::new(run, settings, true);
+    let stacks: Vec<_> =
+        fold.stacks.iter().map(|(frames, width)| json!({ "frames": frames, "width": width })).collect();
+    let header = &run.recording.header;
+    let document = json!({
+        "schema": 1,
+        "command": header.command,
+        "unit": settings.measure.unit(),
+        "stack": settings.stack.words(),
+        "inverted": settings.inverted,
+        "user_only": header.settings.user_only || settings.user_only,
+        "selected": run.profile.selected,
+        "whole": fold.whole(),
+        "faults": fold.faults,
+        "disk_ns": fold.disk_ns,
+        "stacks_known": fold.known_share(),
+        "stacks": stacks,
+    });
+    (fold.whole() > 0.0).then(|| text::json(&document))
 }
 
 /// Draws two sides, each the mean of its runs. `diff` compares them and holds the totals. `None` if there is

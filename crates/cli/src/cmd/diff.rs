@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
-    /// Write the report to FILE, atomically, instead of stdout.
+    /// Write the report to FILE, atomically [default: -, which is stdout].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Also write an HTML page with all rows to sort, search and filter.

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Output format.
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// Write to FILE, atomically, instead of stdout.
+    /// Write to FILE, atomically [default: -, which is stdout].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Weight of a stack in the formats with one figure a stack: firefox, folded.

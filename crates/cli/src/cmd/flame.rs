@@ -1,4 +1,4 @@
-//! `faultless flame`: in: a trace, or two. Out: a flame graph as SVG.
+//! `faultless flame`: in: a trace, or two. Out: a flame graph as SVG, or its frames as JSON.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use faultless_trace::diff::{By, Diff, Run, Settings};
 #[command(after_help = "EXAMPLES\n  faultless flame -o faults.svg\n  \
                   faultless flame --inverted --thread worker -o workers.svg\n  \
                   faultless flame --by bytes --stack both run.trace -o owners.svg\n  \
+                  faultless flame --json | jq '.stacks | max_by(.width)'\n  \
                   faultless flame old.trace --diff new.trace -o change.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,7 +38,10 @@ pub(crate) struct Args {
     /// Draw all frames: how runtimes start and call, and stems that all stacks share.
     #[arg(long)]
     whole: bool,
-    /// Write the picture to FILE, atomically, instead of stdout.
+    /// Print the stacks with their widths as one JSON document instead; the changes are in diff --json.
+    #[arg(long, conflicts_with = "diff")]
+    json: bool,
+    /// Write the picture to FILE, atomically [default: -, which is stdout].
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -65,7 +69,7 @@ enum StackArg {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    if args.output.is_none() && std::io::stdout().is_terminal() {
+    if args.output.is_none() && !args.json && std::io::stdout().is_terminal() {
         return Err(Failure("a picture would fill the terminal; name a file for it: -o FILE.svg".into()));
     }
     let sink = args.output.as_deref().map(Sink::file).transpose()?;
@@ -93,6 +97,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let before = [select(recording)?];
     say(before[0].profile.selected.as_ref());
     let picture = match &args.diff {
+        None if args.json => flame::json(&before[0], settings),
         None => flame::svg(&before[0], settings),
         Some(path) => {
             let after = [select(load(path)?)?];

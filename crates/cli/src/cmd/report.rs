@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Write one page with tables, flame graph, timeline and cures [default FILE: faultless-report.html]
     #[arg(long, conflicts_with_all = ["json", "explain", "by", "tree"])]
     html: bool,
-    /// Write the report to FILE, atomically, instead of stdout
+    /// Write the report to FILE, atomically [default: -, which is stdout]
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Print to a terminal without a pager

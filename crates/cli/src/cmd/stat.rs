@@ -27,13 +27,13 @@ use super::status;
     faultless stat -I 1s -- ./engine queries.txt\n  faultless stat -a -- sleep 10                    # the whole machine"
 )]
 pub(crate) struct Args {
-    /// Print one JSON document instead of the text.
+    /// Print one JSON document instead of the text, also on stderr, as perf stat does; -o - for stdout.
     #[arg(long)]
     json: bool,
     /// Also list the sources, missing data with the reason, and how each figure was computed.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Write the report to FILE, atomically, instead of stderr.
+    /// Write the report to FILE, atomically, instead of stderr; - for stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Use only these sources of data, such as counters,pairs [default: all that the kernel allows].

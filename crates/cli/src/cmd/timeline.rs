@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Second trace file, drawn below the first.
     #[arg(value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     second: Option<PathBuf>,
-    /// Write to OUT, atomically [default: faultless-timeline.html; with --json stdout].
+    /// Write to OUT, atomically [default: faultless-timeline.html; with --json -, which is stdout].
     #[arg(short, long, value_name = "OUT", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Write the lanes as JSON instead: states and faults of each thread.
@@ -49,6 +49,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         (None, true) => None,
         (None, false) => Some(Path::new(PAGE)),
     };
+    if page.and_then(Path::extension).is_some_and(|kind| kind == "svg") {
+        return Err(Failure(
+            "timeline writes a page, not a picture: name it -o FILE.html; flame draws SVG".into(),
+        ));
+    }
     let sink = page.map(Sink::file).transpose()?;
     let files: Vec<PathBuf> = std::iter::once(args.file).chain(args.second).collect();
     let recordings: Vec<Recording> =

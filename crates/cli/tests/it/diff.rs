@@ -141,6 +141,24 @@ fn a_flame_graph_goes_to_stdout_or_into_a_file() {
 }
 
 #[test]
+fn a_flame_graph_as_json_has_the_frames_and_totals_of_the_picture() {
+    let traces = Traces::new();
+    let json = |words: &str| -> serde_json::Value { serde_json::from_str(&traces.out(words)).unwrap() };
+    let flame = json("flame --json --by faults old");
+    assert_eq!((&flame["schema"], &flame["unit"]), (&1.into(), &"faults".into()));
+    let stacks = flame["stacks"].as_array().unwrap();
+    let width = |stack: &serde_json::Value| stack["width"].as_f64().unwrap();
+    let leaf = |stack: &serde_json::Value| stack["frames"].as_array().unwrap().last().unwrap().clone();
+    let decode: f64 = stacks.iter().filter(|stack| leaf(stack) == "decode").map(width).sum();
+    assert_eq!(decode, 600.0, "{flame}");
+    let whole: f64 = stacks.iter().map(width).sum();
+    assert!((flame["whole"].as_f64().unwrap() - whole).abs() < 1e-6 && flame["faults"] == flame["whole"]);
+    assert_eq!(json("flame --json old")["unit"], "ns");
+    assert!(traces.refused("flame --json --diff new old").contains("--diff"));
+    assert!(traces.refused("flame --json nowhere").contains("name a trace FILE"));
+}
+
+#[test]
 fn wrong_input_is_one_line_with_a_remedy() {
     let traces = Traces::new();
     trace(&traces.path("user"), &OLD, true);
@@ -157,6 +175,7 @@ fn wrong_input_is_one_line_with_a_remedy() {
         ("flame --stack both old", "--alloc"),
         ("flame empty", "record a program that touches memory"),
         ("flame nowhere", "name a trace FILE"),
+        ("timeline -o x.svg old", "FILE.html"),
     ] {
         let said = traces.refused(words);
         assert!(said.contains(remedy), "{words}: {said}");

@@ -197,3 +197,37 @@ fn what_names_a_folder_is_refused_and_links_lead_to_their_end() {
     assert!(stat_into(&first, &["true"]).status().unwrap().success());
     assert!(first.is_symlink() && second.is_symlink() && is_report(&end));
 }
+
+#[test]
+fn a_dash_is_stdout_for_every_verb_and_its_help_says_so() {
+    let folder = folder();
+    let run = |words: &[&str]| {
+        let output = faultless(words).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output))
+    };
+    crate::traced::trace(&folder.path().join("faultless.trace"), &crate::traced::OLD, false);
+    for (words, begins) in [
+        (&["report"][..], "\n faultless report: "),
+        (&["diff", "faultless.trace", "faultless.trace"], " None of 4 call sites changed"),
+        (&["flame"], "<?xml"),
+        (&["flame", "--json"], "{\n"),
+        (&["timeline"], "<!DOCTYPE html>"),
+        (&["timeline", "--json"], "{"),
+        (&["export", "--format", "folded"], "program;program;main;"),
+        (&["stat", "--sources", "none", "--", "true"], "\n faultless stat: true"),
+        (&["stat", "--sources", "none", "--json", "--", "true"], "{\n"),
+    ] {
+        let [verb, rest @ ..] = words else { unreachable!() };
+        let shown = run(&[&[verb, "-o", "-"], rest].concat()).0;
+        assert!(shown.starts_with(begins), "{words:?}: {}", &shown[..shown.len().min(300)]);
+        let help = run(&[verb, "-h"]).0.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            help.contains("stdout") && (help.contains("-, which is") || help.contains("- for stdout")),
+            "{help}"
+        );
+    }
+    let (out, err) = run(&["stat", "--sources", "none", "--json", "--", "true"]);
+    assert!(out.is_empty() && err.starts_with("{\n"), "without -o as perf stat does it: {err}");
+    assert_eq!(names(folder.path()), ["faultless.trace"]);
+}

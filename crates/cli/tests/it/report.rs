@@ -66,7 +66,14 @@ fn every_view_takes_the_same_filters_and_states_its_part_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
     for filter in ["--thread worker", "--site parse", "--thread 2", "--process 1 --site PARSE"] {
-        for view in ["report", "flame --by faults", "export --format jsonl", "timeline --json", "timeline"] {
+        for view in [
+            "report",
+            "flame --by faults",
+            "flame --json --by faults",
+            "export --format jsonl",
+            "timeline --json",
+            "timeline",
+        ] {
             let words = match view {
                 "timeline" => format!("timeline -o - {filter}"),
                 _ => format!("{view} {filter}"),

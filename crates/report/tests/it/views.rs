@@ -113,6 +113,14 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         assert!(page.contains(&answer), "{name}: {answer}");
         let in_table = format!("<strong>{time}<small>");
         assert!(page.contains(&in_table), "{name}: the table of the timeline: {in_table}");
+        let frames = flame::json(&run, Settings::default()).unwrap();
+        let frames: serde_json::Value = serde_json::from_str(&frames).unwrap();
+        let of = |name: &str| frames[name].as_f64().unwrap();
+        assert_eq!(
+            Nanos(of("whole") - of("disk_ns")).to_string(),
+            Nanos(seconds.value * 1e9).to_string(),
+            "{name}"
+        );
         let picture = flame::svg(&run, Settings::default()).unwrap();
         let head = format!("{time} in {faults} faults{waits}");
         let picture = plain(picture);
