@@ -44,7 +44,7 @@ use faultless_trace::observation::Observation;
 pub use facts::host;
 pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};
-pub use request::{Attach, Failure, Kernel, Request, Sources, Until};
+pub use request::{Attach, Failure, Kernel, Request, Sources, Until, not_started};
 pub use sampler::Sampler;
 pub use symbols::Runtimes;
 

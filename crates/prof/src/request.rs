@@ -203,7 +203,7 @@ impl Request {
 }
 
 /// A failed exec of `command` in the user's terms.
-pub(crate) fn not_started(command: &str, error: faultless_os::Error) -> Failure {
+pub fn not_started(command: &str, error: faultless_os::Error) -> Failure {
     let command = command.to_owned();
     match std::io::Error::from(error).kind() {
         _ if error.call != "execve" => Failure::Os(error),

@@ -37,7 +37,7 @@ EXAMPLES
 The program's standard output is compared between runs, not shown. Its standard
 input is read once and given to each run; if it is a terminal, runs read nothing.
 Exit status: 0 a cure wins, 1 no cure is shown to help, 2 no comparison was
-possible, 130 interrupted.")]
+possible, 126 or 127 the program can't be executed or found, 130 interrupted.")]
 pub(crate) struct Args {
     /// Rounds to count [default: as many as fit into 40 seconds, but 7 to 20].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
@@ -86,7 +86,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         rounds: ROUNDS,
         same_output: !args.any_output,
     };
-    let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
+    let Measured { series, interrupted, untimed } = match bench.measure(args.runs) {
+        Ok(measured) => measured,
+        Err(stop) => return stop.conclude(),
+    };
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");
         return Ok(ExitCode::from(INTERRUPTED));

@@ -11,11 +11,14 @@ mod output;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::run::find;
+use super::status;
 use super::trace_file::denied;
 use super::warm::Warm;
-use faultless_console::Failure;
+use faultless_console::{Failure, INTERRUPTED, Outcome};
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
@@ -75,9 +78,11 @@ struct Finished {
 }
 
 /// Why the runs ended early.
-enum Stop {
+pub(super) enum Stop {
     /// The user asked to end.
     Interrupted,
+    /// A program did not start.
+    NotStarted(faultless_prof::Failure),
     /// A run was not possible.
     Failed(Failure),
 }
@@ -88,9 +93,23 @@ impl<E: Into<Failure>> From<E> for Stop {
     }
 }
 
+impl Stop {
+    /// The end of a verb that has nothing to compare.
+    pub(super) fn conclude(self) -> Outcome {
+        match self {
+            Self::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
+            Self::NotStarted(failure) => status::not_started(failure),
+            Self::Failed(failure) => Err(failure),
+        }
+    }
+}
+
 impl Bench {
     /// The warm-up, then the rounds.
-    pub(super) fn measure(&self, runs: Option<u32>) -> Result<Measured, Failure> {
+    pub(super) fn measure(&self, runs: Option<u32>) -> Result<Measured, Stop> {
+        for way in &self.ways {
+            find(&way.command[0]).map_err(Stop::NotStarted)?;
+        }
         spawn::remember_requests_to_end();
         let arms = self.ways.len();
         let progress = progress(arms as u64);
@@ -116,7 +135,7 @@ impl Bench {
         progress.finish_and_clear();
         let interrupted = match (ended, rounds) {
             (Ok(()), _) => None,
-            (Err(Stop::Failed(failure)), _) => return Err(failure),
+            (Err(stop @ (Stop::Failed(_) | Stop::NotStarted(_))), _) => return Err(stop),
             (Err(Stop::Interrupted), None) => {
                 Some(format!("interrupted in the warm-up: one run of {} of {arms} arms", series.len()))
             }
@@ -252,7 +271,8 @@ impl Bench {
             stdout: Some(stdout.into()),
             stderr: Some(stderr.into()),
             allow,
-        })?;
+        })
+        .map_err(Stop::NotStarted)?;
         if spawn::asked_to_end() {
             return Err(Stop::Interrupted);
         }

@@ -29,7 +29,8 @@ EXAMPLES
   faultless compare -n 40 --svg sort.svg './engine-old queries' './engine-new queries' 'faultless run -- ./engine-old queries'
 
 The programs' standard output is read and thrown away. Standard input is read once and given to each run.
-Exit status: 0 compared, 1 a command failed in some run, 2 no comparison was possible, 130 interrupted.")]
+Exit status: 0 compared, 1 a command failed in some run, 2 no comparison was possible, 126
+or 127 a command can't be executed or found, 130 interrupted.")]
 pub(crate) struct Args {
     /// Rounds to count [default: as many as fit into 40 seconds, but 10 to 30].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000))]
@@ -63,7 +64,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         rounds: ROUNDS,
         same_output: false,
     };
-    let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
+    let Measured { series, interrupted, untimed } = match bench.measure(args.runs) {
+        Ok(measured) => measured,
+        Err(stop) => return stop.conclude(),
+    };
     if series.len() < args.commands.len() {
         eprintln!("faultless: interrupted before each command had run: nothing was compared");
         return Ok(ExitCode::from(INTERRUPTED));

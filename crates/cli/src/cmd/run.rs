@@ -18,7 +18,7 @@ use program::Immunity;
 pub(crate) use program::find;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use super::status;
 
@@ -59,11 +59,13 @@ pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
     let program = match find(name) {
         Ok(program) => program,
-        Err(failure) => {
-            let Some(status) = program::status_without(name) else { return Err(failure) };
-            eprintln!("faultless: {failure}");
-            return Ok(ExitCode::from(status));
+        // Any word that is no option of ours counts as the command.
+        Err(faultless_prof::Failure::NotFound(word)) if word.starts_with('-') => {
+            return Err(Failure(format!(
+                "no such option or command: {word}; see --help, and write -- before the command"
+            )));
         }
+        Err(failure) => return status::not_started(failure),
     };
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
@@ -77,8 +79,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         command.envs(environment).env("FAULTLESS_FIRST", std::process::id().to_string());
     }
     let error = faultless_os::inherited::exec(&mut command);
-    eprintln!("faultless: cannot run {}: {error}; check that its interpreter exists", name.display());
-    Ok(ExitCode::from(status::NOT_EXECUTABLE))
+    let errno = error.raw_os_error().unwrap_or_default();
+    let error = faultless_os::Error { call: "execve", errno, len_bytes: None };
+    status::not_started(faultless_prof::not_started(&name.to_string_lossy(), error))
 }
 
 /// The environment under which a dynamically linked program gets its large blocks from the pool.

@@ -31,6 +31,6 @@ pub(super) fn not_started(failure: Failure) -> Outcome {
 }
 
 /// No such command, as shells say it (exit status of a command, POSIX sh 2.8.2).
-pub(super) const NOT_FOUND: u8 = 127;
+const NOT_FOUND: u8 = 127;
 /// A command that can't be executed.
-pub(super) const NOT_EXECUTABLE: u8 = 126;
+const NOT_EXECUTABLE: u8 = 126;

@@ -101,8 +101,6 @@ fn runs_that_print_different_things_are_not_compared() {
 #[test]
 fn wrong_input_is_one_clear_line_and_status_2() {
     for (options, command, says) in [
-        (vec![], vec!["no-such-command-here"], "no such command"),
-        (vec![], vec!["/etc/passwd"], "chmod +x"),
         (vec!["--max-rss-increase", "-5"], vec!["true"], "max-rss-increase"),
         (vec!["--svg", "/no/such/folder/a.svg"], vec!["true"], "/no/such/folder/a.svg"),
         (vec!["--runs", "1"], vec!["true"], "--runs"),

@@ -75,13 +75,17 @@ fn a_status_a_signal_and_standard_input_pass_through() {
 
 #[test]
 fn a_command_that_cannot_run_is_one_line_and_the_status_of_a_shell() {
-    let cases = [("no-such-command-of-faultless", 127), ("/etc/passwd", 126), ("/", 126), ("", 2)];
+    let cases =
+        [("no-such-command-of-faultless", 127), ("/etc/passwd", 126), ("/", 126), ("", 2), ("--sumary", 2)];
     for (command, status) in cases {
         let mut faultless = std::process::Command::new(env!("CARGO_BIN_EXE_faultless"));
         let output = faultless.args(["run", "--", command]).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{command}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
+        if command.starts_with('-') {
+            assert!(message.contains("no such option") && message.contains("--help"), "{message}");
+        }
     }
 }
 

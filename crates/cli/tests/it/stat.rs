@@ -1,5 +1,6 @@
 //! `faultless stat` as a user meets it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -130,17 +131,37 @@ fn a_report_goes_where_a_link_points_and_stays_closed_to_others() {
 }
 
 #[test]
-fn wrong_commands_are_one_clear_line() {
+fn a_program_that_cannot_start_is_the_same_line_and_status_under_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let no_interpreter = folder.path().join("no-interpreter");
+    std::fs::write(&no_interpreter, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&no_interpreter, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (command, word, status) in [
         ("faultless-no-such", "no such command", 127),
+        ("./faultless-no-such", "no such command", 127),
         ("/etc/passwd", "no right to execute", 126),
         ("/etc", "a folder", 126),
+        (no_interpreter.to_str().unwrap(), "its interpreter", 126),
     ] {
-        let out = stat(&["--", command]);
-        let error = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(status), "as a shell has it");
-        assert!(error.starts_with("faultless: ") && error.contains(word), "{error}");
-        assert_eq!(error.lines().count(), 1, "{error}");
+        let mut lines = Vec::new();
+        for verb in ["stat", "record", "run", "advise", "compare true", "check --update"] {
+            let mut words = Command::new(FAULTLESS);
+            words.args(verb.split(' ')).arg("--").arg(command).current_dir(folder.path());
+            let out = words.stdin(std::process::Stdio::null()).output().unwrap();
+            let status = if verb.starts_with("check") { 2 } else { status };
+            let error = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(status), "{verb}, as a shell has it: {error}");
+            // Only a start shows that an interpreter is missing; before it, compare runs the other command.
+            lines.extend(error.lines().last().map(str::to_owned));
+            let is_told = verb.starts_with("compare") && word == "its interpreter";
+            assert_eq!(error.lines().count(), 1 + usize::from(is_told), "{verb}: {error}");
+        }
+        assert!(
+            lines[0].starts_with(&format!("faultless: {command}: ")) && lines[0].contains(word),
+            "{lines:?}"
+        );
+        lines.dedup();
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 }
 

@@ -11,10 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use faultless_console::Failure;
 use faultless_os::host::{may_execute, user};
-
-use crate::cmd::status;
+use faultless_prof::Failure;
 
 /// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
@@ -28,46 +26,27 @@ pub(crate) struct Executable {
 }
 
 /// Finds a command as execvp(3) would.
+///
+/// # Errors
+/// Those of a start.
 pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
-    let shown = name.display();
+    let shown = || name.to_string_lossy().into_owned();
     if name.is_empty() {
-        return Err(Failure("the command is empty; give a program after --".into()));
+        return Err(Failure::Empty);
     }
     let mut refused = None;
     for path in candidates(name) {
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && may_execute(&path) => return Ok(Executable { path }),
-            Ok(file) if file.is_dir() => {
-                refused = Some(format!("{} is a directory; name a program", path.display()))
-            }
-            Ok(_) => refused = Some(format!("{0} is not executable; try: chmod +x {0}", path.display())),
+            Ok(file) if file.is_dir() => refused = Some(Failure::Folder(shown())),
+            Ok(_) => refused = Some(Failure::NotExecutable(shown())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                refused = Some(format!("{}: permission denied", path.display()));
+                refused = Some(Failure::NotExecutable(shown()));
             }
             Err(_) => {}
         }
     }
-    Err(Failure(refused.unwrap_or_else(|| {
-        if name.as_bytes().starts_with(b"-") {
-            // Any word that is no option of ours counts as the command.
-            format!("no such option or command: {shown}; see --help, and write -- before the command")
-        } else {
-            format!("no such command: {shown}; check the spelling or give its path")
-        }
-    })))
-}
-
-/// The exit status of a shell that cannot start the command: 127 if there is no such file, else 126. `None` for a word
-/// that is no command: a mistyped option, or nothing.
-pub(super) fn status_without(name: &OsStr) -> Option<u8> {
-    if name.is_empty() || name.as_bytes().starts_with(b"-") {
-        return None;
-    }
-    let is_absent = |path: &PathBuf| {
-        fs::metadata(path).is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied)
-    };
-    let is_nowhere = candidates(name).iter().all(is_absent);
-    Some(if is_nowhere { status::NOT_FOUND } else { status::NOT_EXECUTABLE })
+    Err(refused.unwrap_or_else(|| Failure::NotFound(shown())))
 }
 
 /// Where execvp(3) looks.
@@ -349,11 +328,10 @@ mod tests {
 
     #[test]
     fn an_empty_or_unknown_command_is_one_clear_line() {
-        assert!(find(OsStr::new("")).is_err_and(|failure| failure.0.contains("empty")));
-        let failure = find(OsStr::new("no-such-command-of-faultless")).err().unwrap();
-        assert!(failure.0.contains("no such command") && !failure.0.contains('\n'));
-        let Err(mistyped) = find(OsStr::new("--sumary")) else { panic!("found") };
-        assert!(mistyped.0.contains("no such option") && mistyped.0.contains("--help"));
-        assert!(find(OsStr::new("/etc/passwd")).is_err_and(|failure| failure.0.contains("chmod +x")));
+        let find = |name: &str| find(OsStr::new(name)).err().map(|failure| failure.to_string()).unwrap();
+        assert!(find("").contains("no command given"));
+        let failure = find("no-such-command-of-faultless");
+        assert!(failure.contains("no such command") && !failure.contains('\n'));
+        assert!(find("/etc/passwd").contains("chmod +x"));
     }
 }
