@@ -7,7 +7,7 @@ use faultless_trace::stat::{Interval, Kind, KindRow};
 use super::section::{headed, name};
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, columns};
+use crate::table::{Align, SCREEN, columns, wrap};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
 
 /// The table of the first screen. Small kinds, and kinds that may be nothing, share one line.
@@ -46,7 +46,9 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
         *last = palette.strong(last);
     }
     if !folded.is_empty() {
-        lines.insert(lines.len() - 1, palette.faint(&format!(" {}", rest(&folded, all, all_time.value))));
+        let rest = wrap(" ", &rest(&shown, &folded, all, all_time), SCREEN);
+        let end = lines.len() - 1;
+        lines.splice(end..end, rest.iter().map(|line| palette.faint(line)));
     }
     lines
 }
@@ -64,8 +66,8 @@ fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
     columns(1, &[Right, Right, Right, Left], &cells)
 }
 
-/// The rows to show, and the rows that share one line: at least two. Faults of huge
-/// pages are few and expensive, so they never count as possibly nothing.
+/// The rows to show, and the rows that share one line: at least two. Exact rows share it only where there is no room.
+/// Faults of huge pages are few and expensive, so they never count as possibly nothing.
 fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRow>) {
     let is_small = |row: &KindRow| {
         let time = row.seconds_interval.map_or(0.0, |ends| ends.1);
@@ -73,14 +75,19 @@ fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRo
     };
     let of_time = |row: &KindRow| row.seconds.unwrap_or(0.0) / seconds.max(f64::MIN_POSITIVE);
     let is_told = |row: &KindRow| row.kind == Kind::Thp || !is_negligible(&count(row), all, of_time(row));
+    let weight = |row: &KindRow| (row.faults as f64 / all).max(of_time(row));
+    let is_shown = |row: &KindRow| is_told(row) && !is_small(row);
+    let room = KINDS_SHOWN.saturating_sub(rows.iter().filter(|row| is_shown(row)).count());
+    let mut exact: Vec<&KindRow> = rows.iter().filter(|row| !is_shown(row) && is_exact(row)).collect();
+    exact.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    exact.truncate(room);
     let (mut shown, mut folded): (Vec<&KindRow>, Vec<&KindRow>) =
-        rows.iter().partition(|row| is_told(row) && !is_small(row));
+        rows.iter().partition(|row| is_shown(row) || exact.iter().any(|exact| exact.kind == row.kind));
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }
     // Without the shared line there is room for one more row. A row without a time may be most of the faults.
     if shown.len() > KINDS_SHOWN + usize::from(folded.is_empty()) {
-        let weight = |row: &KindRow| (row.faults as f64 / all).max(of_time(row));
         let mut heavy = shown.clone();
         heavy.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         heavy.truncate(KINDS_SHOWN);
@@ -92,21 +99,43 @@ fn fold(rows: &[KindRow], all: f64, seconds: f64) -> (Vec<&KindRow>, Vec<&KindRo
     (shown, folded)
 }
 
-/// `and 6 other kinds, each below 10 %, 14 faults and 31.0 us`: 10 % of the faults and of the time.
-fn rest(folded: &[&KindRow], all: f64, seconds: f64) -> String {
-    let of_time =
-        |row: &KindRow| row.seconds_interval.map_or(0.0, |ends| ends.1) / seconds.max(f64::MIN_POSITIVE);
-    let most =
-        folded.iter().map(|row| (count(row).high / all).max(of_time(row))).fold(0.0, f64::max).min(1.0);
-    let about = if folded.iter().any(|row| row.interval.is_some()) { "about " } else { "" };
-    let below = Figure::share(Interval { value: most, low: 0.0, high: most });
-    let faults = folded.iter().map(|row| row.faults).sum();
-    let time = match folded.iter().filter_map(|row| row.seconds).sum::<f64>() {
-        seconds if seconds > 0.0 => format!(" and {}", Nanos(seconds * 1e9)),
+/// `and 6 other kinds, each below 10 %, 14 to 90 faults and 31 to 80 us`: 10 % of the faults and of the time.
+fn rest(shown: &[&KindRow], folded: &[&KindRow], all: f64, all_time: Interval) -> String {
+    let faults = within(shown, folded, count, Figure::exact(all));
+    let time = within(shown, folded, seconds, all_time);
+    let most = |row: &&KindRow| {
+        let of_time = seconds(row).high.min(time.high) / all_time.value.max(f64::MIN_POSITIVE);
+        (count(row).high.min(faults.high) / all).max(of_time)
+    };
+    let most = folded.iter().map(most).fold(0.0, f64::max).min(1.0);
+    let below = Figure::share(Interval { value: most, low: 0.0, high: most }).below();
+    let noun = if faults.high == 1.0 { "fault" } else { "faults" };
+    let faults = Figure::count_within(faults, all);
+    let time = match time.value {
+        value if value > 0.0 => {
+            format!(" and {}", Figure::nanos_within(time.times(1e9), all_time.high * 1e9))
+        }
         _ => String::new(),
     };
-    let faults = Count(faults).of("fault");
-    format!("and {} other kinds, each {}, {about}{faults}{time}", folded.len(), below.below())
+    format!("and {} other kinds, each {below}, {faults} {noun}{time}", folded.len())
+}
+
+/// The sum of the folded rows. They take no more than the shown ones leave, and no less.
+fn within(shown: &[&KindRow], folded: &[&KindRow], of: fn(&KindRow) -> Interval, all: Interval) -> Interval {
+    let sum = |rows: &[&KindRow], end: fn(Interval) -> f64| rows.iter().map(|row| end(of(row))).sum::<f64>();
+    let value = sum(folded, |part| part.value);
+    let low = sum(folded, |part| part.low).max(all.low - sum(shown, |part| part.high));
+    let high = sum(folded, |part| part.high).min(all.high - sum(shown, |part| part.low));
+    Interval { value, low: low.min(value), high: high.max(value) }
+}
+
+fn seconds(row: &KindRow) -> Interval {
+    let value = row.seconds.unwrap_or(0.0);
+    row.seconds_interval.map_or(Figure::exact(value), |(low, high)| Interval { value, low, high })
+}
+
+fn is_exact(row: &KindRow) -> bool {
+    row.interval.is_none_or(|(low, high)| low == high)
 }
 
 fn count(row: &KindRow) -> Interval {
@@ -207,6 +236,30 @@ mod tests {
     }
 
     #[test]
+    fn exact_rows_stay_while_there_is_room_and_the_rest_is_bounded_by_what_they_leave() {
+        use Kind::{
+            BeforeExec, BssFirstWrite, FilePrivateWrite, FileRead, HeapFirstWrite, KernelMode, Stack,
+        };
+        let unsure = |kind, faults, high| row(kind, faults, Some((0, high)));
+        // Of 60 000 faults most of the records were lost: 28 000 may be of any kind.
+        let mut rows = vec![row(Kind::MmapFirstWrite, 59_000, Some((32_000, 60_000)))];
+        rows.extend([unsure(FileRead, 500, 28_500), unsure(HeapFirstWrite, 300, 28_300)]);
+        let small =
+            [KernelMode, BeforeExec, Stack, BssFirstWrite, FilePrivateWrite, Kind::Thp, Kind::CowAfterFork];
+        rows.extend(small.iter().enumerate().map(|(at, &kind)| row(kind, 40 - at as u64, None)));
+        let all: u64 = rows.iter().map(|row| row.faults).sum();
+        let (shown, folded) = fold(&rows, all as f64, 0.06);
+        assert_eq!((shown.len(), folded.len()), (KINDS_SHOWN, 2));
+        assert!(small.iter().all(|kind| shown.iter().any(|row| row.kind == *kind)), "exact ones stay");
+        let said = rest(&shown, &folded, all as f64, Figure::exact(0.06));
+        assert_eq!(said, "and 2 other kinds, each below 47 %, 0 to 28 000 faults and 800 us");
+        rows.push(row(Kind::ZeroPageRead, 3, None));
+        let (shown, folded) = fold(&rows, all as f64 + 3.0, 0.06);
+        assert_eq!((shown.len(), folded.len()), (KINDS_SHOWN, 3));
+        assert!(folded.iter().any(|row| row.kind == Kind::ZeroPageRead), "the smallest goes first");
+    }
+
+    #[test]
     fn kinds_that_are_small_or_perhaps_none_are_one_line() {
         let rows = [
             row(Kind::MmapFirstWrite, 6287, Some((5600, 6900))),
@@ -216,11 +269,16 @@ mod tests {
         ];
         let (shown, folded) = fold(&rows, 7009.0, 0.007);
         assert_eq!(
-            (shown.len(), rest(&folded, 7009.0, 0.007)),
-            (2, "and 2 other kinds, each below 10 %, about 62 faults and 62.0 us".into())
+            (shown.len(), folded.len()),
+            (4, 0),
+            "an exact row stays, and a line for one saves nothing"
         );
-        let (shown, folded) = fold(&rows[..3], 6981.0, 0.007);
-        assert_eq!((shown.len(), folded.len()), (3, 0), "a line for one saves nothing");
+        let unsure = [&rows[..3], &[row(Kind::Stack, 28, Some((5, 40)))]].concat();
+        let (shown, folded) = fold(&unsure, 7009.0, 0.007);
+        assert_eq!(
+            (shown.len(), rest(&shown, &folded, 7009.0, Figure::exact(0.007))),
+            (2, "and 2 other kinds, each below 10 %, 5 to 740 faults and 62.0 us".into())
+        );
         // Few but expensive: most of the time, and possibly no fault at all.
         let dear = [
             KindRow { seconds: Some(0.033), ..row(Kind::FileRead, 34, Some((0, 697))) },
