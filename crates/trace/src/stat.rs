@@ -17,7 +17,7 @@ pub use crate::kind::{Kind, KindRow, Source};
 pub use crate::measurement::Interval;
 pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
-pub(crate) use answer::lost_records;
+pub use answer::lost_records;
 pub(crate) use kernel::is_in_fault_path;
 pub use kernel::kernel_time;
 pub use missing::{Missing, Part};

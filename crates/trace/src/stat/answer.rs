@@ -107,7 +107,7 @@ fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
 }
 
 /// What lost records leave unknown, beside those that were kept.
-pub(crate) fn lost_records(lost: u64, kept: u64) -> Option<String> {
+pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
     let share = lost as f64 / lost.saturating_add(kept).max(1) as f64;
     let records = Count(lost).of("record");
     (lost > 0).then(|| match share {

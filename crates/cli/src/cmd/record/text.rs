@@ -8,6 +8,7 @@ use faultless_console::reason;
 use faultless_prof::{Options, Recorded};
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::SourceNote;
+use faultless_trace::stat::lost_records;
 use indicatif::HumanBytes;
 
 use crate::cmd::{run, trace_file};
@@ -43,13 +44,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     }
     let lost = recorded.event_losses.as_ref();
     let lost = lost.map_or(recorded.lost, |losses| losses.iter().map(|loss| loss.lost).sum());
-    if lost > 0 {
-        let _ = writeln!(
-            text,
-            "faultless: {} lost because the rings were full; counts are exact all the same, the rest is scaled",
-            Count(lost).were("record")
-        );
-    }
+    text.extend(lost_records(lost, recorded.recorded).map(|note| format!("faultless: {note}\n")));
     let seen = recorded.counts.user_faults.unwrap_or(faults);
     if seen * 10 < faults && faults > 1000 {
         text += "faultless: the kernel took the events away, as from a set-user-ID program: run as root to see into it\n";
