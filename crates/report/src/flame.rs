@@ -10,10 +10,13 @@
 mod change;
 mod colour;
 mod fold;
+mod kernel;
 mod picture;
 
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
+use faultless_trace::findings::FaultPath;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+use faultless_trace::recording::Recording;
 use serde_json::json;
 
 use crate::selected;
@@ -21,6 +24,7 @@ use crate::table::{clip, shorten, wrap};
 use crate::text;
 use colour::Legend;
 use fold::Fold;
+use kernel::KernelFold;
 use picture::Picture;
 
 /// Room for a line of the head on a screen of 500 pixels.
@@ -147,6 +151,48 @@ pub fn json(run: &Run, settings: Settings) -> Option<String> {
         "stacks": stacks,
     });
     (fold.whole() > 0.0).then(|| text::json(&document))
+}
+
+/// Draws the kernel's functions in the fault path, by CPU time. `None` if the recording has no kernel stacks there:
+/// only root's recordings have them.
+pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
+    let fold = fold_kernel(recording, inverted)?;
+    let command = shorten(&text::command(&recording.header.command), LINE_CHARS);
+    let facts =
+        format!("{} of the CPU clock in the fault path: {}", Count(fold.samples).of("sample"), fold.parts());
+    let mut lines = vec![command];
+    lines.extend(wrap("", &facts, LINE_CHARS));
+    Picture {
+        title: "The kernel in page faults by time".to_owned(),
+        lines,
+        colours: fold.colours(),
+        stacks: fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect(),
+        legend: KernelFold::legend(),
+        measure: Measure::Time,
+    }
+    .draw()
+}
+
+/// The same as JSON, with each stack's CPU time in ns.
+pub fn kernel_json(recording: &Recording, inverted: bool) -> Option<String> {
+    let fold = fold_kernel(recording, inverted)?;
+    let stacks: Vec<_> =
+        fold.stacks.iter().map(|(frames, width)| json!({ "frames": frames, "width": width })).collect();
+    Some(text::json(&json!({
+        "schema": 1,
+        "command": recording.header.command,
+        "unit": Measure::Time.unit(),
+        "stack": "kernel",
+        "inverted": inverted,
+        "samples": fold.samples,
+        "whole": fold.stacks.values().sum::<f64>(),
+        "stacks": stacks,
+    })))
+}
+
+fn fold_kernel(recording: &Recording, inverted: bool) -> Option<KernelFold> {
+    let fold = KernelFold::new(&FaultPath::of(recording)?, inverted);
+    (fold.samples > 0).then_some(fold)
 }
 
 /// Draws two sides, each the mean of its runs. `diff` compares them and holds the totals. `None` if there is

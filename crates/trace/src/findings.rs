@@ -9,7 +9,7 @@ mod notes;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use kernel::kernel_samples;
+pub use kernel::{FaultPath, bare};
 
 use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};

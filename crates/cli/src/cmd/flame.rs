@@ -18,6 +18,7 @@ use faultless_trace::diff::{By, Diff, Run, Settings};
 #[command(after_help = "EXAMPLES\n  faultless flame -o faults.svg\n  \
                   faultless flame --inverted --thread worker -o workers.svg\n  \
                   faultless flame --by bytes --stack both run.trace -o owners.svg\n  \
+                  faultless flame --kernel -o kernel.svg\n  \
                   faultless flame --json | jq '.stacks | max_by(.width)'\n  \
                   faultless flame old.trace --diff new.trace -o change.svg")]
 pub(crate) struct Args {
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Draw touching functions first, their callers below them.
     #[arg(long, conflicts_with = "diff")]
     inverted: bool,
+    /// Draw the kernel's functions in page faults, by CPU time: work and locks; needs a recording of root's
+    #[arg(long, conflicts_with_all = ["by", "stack", "diff", "whole", "FilterArgs"])]
+    kernel: bool,
     /// Draw all frames: how runtimes start and call, and stems that all stacks share.
     #[arg(long)]
     whole: bool,
@@ -89,6 +93,14 @@ pub(crate) fn run(args: Args) -> Outcome {
         whole: args.whole,
     };
     let recording = args.trace.load()?;
+    if args.kernel {
+        let draw = if args.json { flame::kernel_json } else { flame::kernel };
+        let picture = draw(&recording, args.inverted).ok_or_else(|| {
+            let remedy = "record as root, a program that takes faults for a tenth of a second";
+            Failure(format!("the recording holds no kernel stacks of page faults; {remedy}"))
+        })?;
+        return deliver(&picture, sink);
+    }
     if settings.stack != Stack::Touch && args.diff.is_none() {
         needs_allocations(&recording, "draw --stack touch")?;
     }

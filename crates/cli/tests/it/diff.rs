@@ -115,6 +115,25 @@ fn two_kernels_are_compared_function_by_function() {
 }
 
 #[test]
+fn the_kernels_functions_in_faults_are_drawn_as_work_and_locks() {
+    let traces = Traces::new();
+    trace_with_kernel(
+        &traces.path("run"),
+        &[("clear_page_erms", 600), ("_raw_spin_lock", 300), ("rmqueue", 100)],
+    );
+    let json: serde_json::Value = serde_json::from_str(&traces.out("flame --kernel --json run")).unwrap();
+    assert_eq!((&json["samples"], &json["unit"]), (&1000.into(), &"ns".into()));
+    let stacks = json["stacks"].as_array().unwrap();
+    let leaves: Vec<_> =
+        stacks.iter().map(|stack| stack["frames"].as_array().unwrap().last().unwrap()).collect();
+    assert_eq!(leaves, ["_raw_spin_lock", "clear_page_erms", "rmqueue"]);
+    assert!(stacks.iter().all(|stack| stack["frames"][0] != "clear_page_erms"), "the entry is the root");
+    let picture = traces.out("flame --kernel run");
+    assert!(picture.contains("locks 30 %") && picture.contains("clear_page_erms"), "{picture}");
+    assert!(traces.refused("flame --kernel --by bytes run").contains("--kernel"));
+}
+
+#[test]
 fn the_document_the_page_and_the_picture_say_the_same() {
     let traces = Traces::new();
     let json = traces.out("diff --json --by stack --html page.html --flame change.svg old new");
@@ -173,6 +192,7 @@ fn wrong_input_is_one_line_with_a_remedy() {
         ("diff --by kernel --html page.html old new", "leave --html out"),
         ("diff -o missing/x old new", "name a FILE"),
         ("flame --stack both old", "--alloc"),
+        ("flame --kernel old", "record as root"),
         ("flame empty", "record a program that touches memory"),
         ("flame nowhere", "name a trace FILE"),
         ("timeline -o x.svg old", "FILE.html"),

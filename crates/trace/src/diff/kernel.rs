@@ -16,15 +16,12 @@ use serde::Serialize;
 
 use super::spread::{Spread, common_spread};
 use super::{Class, Pair, Refusal, Run, comparable};
-use crate::findings::kernel_samples;
+use crate::findings::{FaultPath, bare};
 use crate::measurement::Interval;
-use crate::stat::is_in_fault_path;
 use crate::tuning::{
     DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS,
 };
 
-/// Parts of the names of functions that only the recorder runs in a fault.
-const RECORDER: [&str; 2] = ["perf_", "_perf"];
 /// Probability beyond one end of the interval of one side.
 const ONE_TAIL: f64 = 0.025;
 
@@ -140,13 +137,8 @@ impl KernelDiff {
 impl Sampled {
     fn of(run: &Run, name: &str) -> Result<Self, Refusal> {
         let mut sampled = Self::default();
-        let samples = kernel_samples(&run.recording);
-        for (stack, count) in samples.iter().flat_map(|samples| &samples.stacks) {
-            let is_recorder =
-                || stack.iter().any(|function| RECORDER.iter().any(|part| function.contains(part)));
-            let Some(leaf) = stack.first().filter(|_| is_in_fault_path(stack) && !is_recorder()) else {
-                continue;
-            };
+        for (stack, count) in FaultPath::of(&run.recording).into_iter().flat_map(|path| path.stacks) {
+            let Some(leaf) = stack.first() else { continue };
             *sampled.functions.entry(bare(leaf).to_owned()).or_default() += count;
             sampled.total += count;
         }
@@ -212,11 +204,6 @@ impl Judge {
 fn side((run, sampled): (&Run, &Sampled)) -> KernelSide {
     let header = &run.recording.header;
     KernelSide { command: header.command.clone(), kernel: header.host.kernel.clone(), samples: sampled.total }
-}
-
-/// A function's name without the compiler's copies of it: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
-fn bare(name: &str) -> &str {
-    name.find('.').filter(|&at| at > 0).map_or(name, |at| &name[..at])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::observation::{KernelSamples, What};
 use crate::recording::{Recording, Stacks};
-use crate::stat::{KernelTime, kernel_time as of_samples};
+use crate::stat::{KernelTime, is_in_fault_path, kernel_time as of_samples};
 
 /// Kernel time from the samples of the footer or of the trace, and the reason if there are no phases.
 pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {
@@ -14,6 +14,33 @@ pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<S
 /// Samples with kernel stacks, of the footer or of the trace.
 pub(crate) fn kernel_samples(recording: &Recording) -> Option<KernelSamples> {
     recording.observation.kernel.clone().or_else(|| samples(recording))
+}
+
+/// Parts of the names of functions that only the recorder runs in a fault.
+const RECORDER: [&str; 2] = ["perf_", "_perf"];
+
+/// The sampled stacks of the fault path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultPath {
+    /// CPU time of the process tree per sample, ns.
+    pub period_ns: u64,
+    /// Functions, leaf first, and how often. Samples inside perf are left out: they are the recorder's own.
+    pub stacks: Vec<(Vec<String>, u64)>,
+}
+
+impl FaultPath {
+    /// The fault path of a recording; `None` without kernel stacks, which only root's have.
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let KernelSamples { period_ns, mut stacks, .. } = kernel_samples(recording)?;
+        let is_recorder = |function: &String| RECORDER.iter().any(|part| function.contains(part));
+        stacks.retain(|(stack, _)| is_in_fault_path(stack) && !stack.iter().any(is_recorder));
+        Some(Self { period_ns, stacks })
+    }
+}
+
+/// A function's name without the compiler's copies of it: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
+pub fn bare(name: &str) -> &str {
+    name.find('.').filter(|&at| at > 0).map_or(name, |at| &name[..at])
 }
 
 fn samples(recording: &Recording) -> Option<KernelSamples> {

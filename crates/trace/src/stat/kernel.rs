@@ -267,6 +267,11 @@ fn is_any(function: &str, prefixes: &[&str]) -> bool {
     })
 }
 
+/// The phase of a function of the fault path, if its name tells.
+pub fn phase_of_function(function: &str) -> Option<&'static str> {
+    PHASES.iter().find(|(_, prefixes)| is_any(function, prefixes)).map(|(phase, _)| *phase)
+}
+
 /// Index of the phase of a stack of the fault path.
 fn phase_of(stack: &[String]) -> usize {
     let known = |f: &String| PHASES.iter().position(|(_, prefixes)| is_any(f, prefixes));
