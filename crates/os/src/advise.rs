@@ -30,6 +30,10 @@ pub enum Advice {
     PopulateRead,
     /// MADV_WILLNEED: begin to read a file's pages into the page cache; nothing is mapped.
     WillNeed,
+    /// MADV_RANDOM: no read-ahead.
+    Random,
+    /// MADV_PAGEOUT (5.4): write to swap or to the file, and give the frames back.
+    PageOut,
 }
 
 /// linux/mman.h; not in every version of the libc crate.
@@ -48,6 +52,8 @@ impl Advice {
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
             Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
             Advice::WillNeed => (libc::MADV_WILLNEED, "madvise(MADV_WILLNEED"),
+            Advice::Random => (libc::MADV_RANDOM, "madvise(MADV_RANDOM"),
+            Advice::PageOut => (libc::MADV_PAGEOUT, "madvise(MADV_PAGEOUT"),
         }
     }
 }

@@ -4,6 +4,7 @@ mod chunks;
 mod copy;
 pub(crate) mod fault_rate;
 mod filemap;
+mod hard;
 mod memory;
 mod phases;
 mod prefault;
@@ -22,6 +23,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &touch::Touch,
     &copy::Copy,
     &filemap::Filemap,
+    &hard::Hard,
     &threshold::Threshold,
     &chunks::Chunks,
     &prefault::Prefault,
