@@ -4,7 +4,7 @@ mod chunks;
 mod copy;
 pub(crate) mod fault_rate;
 mod filemap;
-mod hard;
+mod major;
 mod memory;
 mod phases;
 mod prefault;
@@ -23,7 +23,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &touch::Touch,
     &copy::Copy,
     &filemap::Filemap,
-    &hard::Hard,
+    &major::Major,
     &threshold::Threshold,
     &chunks::Chunks,
     &prefault::Prefault,

@@ -1,4 +1,4 @@
-//! hard: what a hard fault costs beside a soft one, and whether it holds up threads that map memory.
+//! major: what a major fault costs beside a minor one, and whether it holds up threads that map memory.
 //!
 //! "Bringing The Hardware And Windows To Its Limits" calls hard faults "very slow" without a figure, and a footnote of
 //! "A queue of page faults" says that a thread which waits for one blocked threads with virtual memory operations.
@@ -8,7 +8,7 @@
 //! without read-ahead. So each read is one fault, major for `file` and `swap`, and no fault serves the next read.
 //! Each source has an expected number of major faults, too: all of them, or none.
 //!
-//! `source=maps` maps, touches and unmaps 64 KiB again and again. With `beside=hard` another thread takes hard faults
+//! `source=maps` maps, touches and unmaps 64 KiB again and again. With `beside=major` another thread takes major faults
 //! of a file meanwhile.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::datafile;
 use crate::experiment::{Column, Document, Experiment, Notes, Phase, Scope, Sheet, Trial};
 use crate::results::{Quantities, values, wall_ns};
 
-pub(super) struct Hard;
+pub(super) struct Major;
 
 /// One page of so many bytes is read: no fault maps the page of the next read.
 const WINDOW: usize = 64 << 10;
@@ -38,13 +38,13 @@ const SEED: u64 = 10;
 /// How often the kernel is asked to write memory to swap. It keeps pages that are still being written.
 const ATTEMPTS: usize = 50;
 
-impl Experiment for Hard {
+impl Experiment for Major {
     fn name(&self) -> &'static str {
-        "hard"
+        "major"
     }
 
     fn about(&self) -> &'static str {
-        "What does a hard fault cost beside a soft one, and does it hold up threads that map memory?"
+        "What does a major fault cost beside a minor one, and does it hold up threads that map memory?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -54,10 +54,10 @@ impl Experiment for Hard {
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 16, 64, 256]);
         let cell = |source: &str, beside: &str| {
-            Cell::of("hard").with("source", source).with("beside", beside).with("mib", mib)
+            Cell::of("major").with("source", source).with("beside", beside).with("mib", mib)
         };
         let mut cells: Vec<Cell> = SOURCES.iter().map(|(source, _)| cell(source, "none")).collect();
-        cells.push(cell("maps", "hard"));
+        cells.push(cell("maps", "major"));
         cells
     }
 
@@ -81,9 +81,9 @@ impl Experiment for Hard {
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let source = cell.choice("source", &SOURCES)?;
-        let is_beside = cell.choice("beside", &[("none", false), ("hard", true)])?;
+        let is_beside = cell.choice("beside", &[("none", false), ("major", true)])?;
         if is_beside && source != Source::Maps {
-            return Err(Refusal(format!("{cell}: beside=hard is for source=maps")));
+            return Err(Refusal(format!("{cell}: beside=major is for source=maps")));
         }
         let len_bytes = cell.mib("mib")?;
         if source == Source::Swap {
@@ -251,7 +251,7 @@ impl Reading {
                 let bytes = region.bytes_mut();
                 self.places.iter().for_each(|place| bytes[*place] = 1);
             }
-            None => return Err(Refusal("hard: the set-up comes before reading".into())),
+            None => return Err(Refusal("major: the set-up comes before reading".into())),
         }
         Ok(majors()? - before)
     }
@@ -271,7 +271,7 @@ fn forget(file: &File, len_bytes: usize) -> Result<(), Refusal> {
     if FileMap::new(file, len_bytes)?.cached_bytes() > 0 {
         let folder = std::env::temp_dir();
         return Err(Refusal(format!(
-            "hard: files of {} can't leave the page cache: set TMPDIR to a folder on a disk",
+            "major: files of {} can't leave the page cache: set TMPDIR to a folder on a disk",
             folder.display()
         )));
     }
@@ -300,7 +300,7 @@ fn swapped(len_bytes: usize) -> Result<Region, Refusal> {
     let left = region.resident_bytes() >> 10;
     // After writing to a disk the kernel keeps the pages until it needs the room. zram keeps none.
     Err(Refusal(format!(
-        "hard: {left} KiB of swapped pages stay in memory: take swap in zram: as root, modprobe zram && echo 1G >/sys/block/zram0/\
+        "major: {left} KiB of swapped pages stay in memory: take swap in zram: as root, modprobe zram && echo 1G >/sys/block/zram0/\
          disksize && mkswap /dev/zram0 && swapon -p 9 /dev/zram0"
     )))
 }
@@ -311,7 +311,10 @@ mod tests {
     use crate::trial;
 
     fn sample(source: &str, beside: &str) -> crate::Sample {
-        trial::measure(&Hard, &Cell::of("hard").with("source", source).with("beside", beside).with("mib", 1))
+        trial::measure(
+            &Major,
+            &Cell::of("major").with("source", source).with("beside", beside).with("mib", 1),
+        )
     }
 
     #[test]
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_a_cached_file_take_soft_faults_alone() {
+    fn memory_and_a_cached_file_take_minor_faults_alone() {
         for source in ["anonymous", "cached", "maps"] {
             let sample = sample(source, "none");
             assert_eq!((sample.refused, sample.violations), (None, vec![]), "{source}");
@@ -332,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_asked_is_refused() {
-        assert!(sample("file", "hard").refused.unwrap().contains("source=maps"));
+        assert!(sample("file", "major").refused.unwrap().contains("source=maps"));
         assert!(sample("disk", "none").refused.unwrap().contains("source"));
     }
 }
