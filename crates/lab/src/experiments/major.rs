@@ -5,8 +5,8 @@
 //!
 //! `source` is where a page comes from: a file that is not in the page cache, the same file in the page cache
 //! (`cached`), swap, or nowhere (`anonymous`, a first touch). One page of each 64 KiB is read, in a random order,
-//! without read-ahead. So each read is one fault, major for `file` and `swap`, and no fault serves the next read.
-//! Each source has an expected number of major faults, too: all of them, or none.
+//! without read-ahead. So each read is one fault, major for `file` and `swap`. Only of `cached` may one fault serve
+//! several reads: it maps a whole folio. Each source has an expected number of major faults, too: all, or none.
 //!
 //! `source=maps` maps, touches and unmaps 64 KiB again and again. With `beside=major` another thread takes major faults
 //! of a file meanwhile.
@@ -24,7 +24,7 @@ use faultless_trace::measurement::Rng;
 use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Column, Document, Experiment, Notes, Phase, Scope, Sheet, Trial};
+use crate::experiment::{Chart, Column, Document, Experiment, Notes, Phase, Scope, Sheet, Trial};
 use crate::results::{Quantities, values, wall_ns};
 
 pub(super) struct Major;
@@ -59,6 +59,10 @@ impl Experiment for Major {
         let mut cells: Vec<Cell> = SOURCES.iter().map(|(source, _)| cell(source, "none")).collect();
         cells.push(cell("maps", "major"));
         cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        CHARTS
     }
 
     fn sheet(&self) -> Sheet {
@@ -127,6 +131,16 @@ fn places(len_bytes: usize) -> Vec<usize> {
     }
     places
 }
+
+const CHARTS: &[Chart] = &[Chart {
+    id: "major-each",
+    title: "A fault by where its page comes from, and a mapping beside major faults",
+    x: "source",
+    x_label: "source of the page",
+    y_label: "us per fault; maps: us per map, touch and unmap",
+    values: us_each,
+    ..Chart::BLANK
+}];
 
 /// Wall time of a fault, or of a map, touch and unmap, us.
 fn us_each(cell: &Cell, found: &Quantities) -> Vec<f64> {
