@@ -79,6 +79,30 @@ impl Region {
         Ok(region)
     }
 
+    /// The same region without its head and its tail, which are unmapped, as an aligning allocator does it.
+    ///
+    /// # Errors
+    /// ENOMEM as the kernel answers; the region is dropped.
+    ///
+    /// # Panics
+    /// When `range` is not inside the region, is empty, or is not of whole pages.
+    pub fn trim(self, range: Range<usize>) -> Result<Self> {
+        self.check(&range);
+        assert!(
+            !range.is_empty() && [range.start, range.end].iter().all(|end| end.is_multiple_of(page::size()))
+        );
+        let whole = std::mem::ManuallyDrop::new(self);
+        let start = whole.base.as_ptr().addr();
+        let kept = Self::own(start + range.start, range.len())?;
+        for part in [0..range.start, range.end..whole.len_bytes] {
+            if !part.is_empty() {
+                // SAFETY: whole pages of this mapping, whose only owner we are, outside the part that is kept.
+                unsafe { map::release(start + part.start, part.len()) }?;
+            }
+        }
+        Ok(kept)
+    }
+
     /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE. Some of the ways have no effect.
     ///
     /// # Errors

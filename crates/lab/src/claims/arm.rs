@@ -150,3 +150,53 @@ pub(super) fn processors(results: &Results, experiment: &str) -> Option<f64> {
     let mut noted = noted.filter(|((_, quantity), _)| quantity == "processors");
     noted.next().and_then(|(_, values)| values.first().copied())
 }
+
+#[cfg(test)]
+impl Arm {
+    /// Cells that it selects on a machine with so many processors. `defaults` has the parameters of an experiment that
+    /// an arm need not name.
+    pub(super) fn examples(
+        &self,
+        arms: &BTreeMap<String, Self>,
+        processors: usize,
+        defaults: &dyn Fn(&str) -> Vec<(String, String)>,
+    ) -> Vec<Cell> {
+        let mut cell = Cell { experiment: self.experiment.clone(), parameters: defaults(&self.experiment) };
+        let set = |cell: &mut Cell, name: &str, value: String| {
+            cell.parameters.retain(|(found, _)| found != name);
+            cell.parameters.push((name.to_owned(), value));
+        };
+        let mut each = None;
+        for Condition { name, wanted } in &self.conditions {
+            let number = |cell: &Cell| cell.text(name).ok().and_then(|text| text.parse::<f64>().ok());
+            match wanted {
+                Wanted::Text(value) => set(&mut cell, name, value.clone()),
+                Wanted::AtMost(limit) | Wanted::AtLeast(limit) => {
+                    let limit = value_of(&cell, limit).unwrap();
+                    let is_most = matches!(wanted, Wanted::AtMost(_));
+                    let holds =
+                        number(&cell).is_some_and(|found| (found <= limit) == is_most || found == limit);
+                    if !holds {
+                        set(&mut cell, name, limit.to_string());
+                    }
+                }
+                Wanted::Processors(times) => set(&mut cell, name, (processors as f64 * times).to_string()),
+                Wanted::SameAs(arm) => {
+                    let other = arms[arm].examples(arms, processors, defaults);
+                    set(&mut cell, name, other[0].text(name).unwrap().to_owned());
+                }
+                Wanted::Most if name == "threads" => set(&mut cell, name, (2 * processors).to_string()),
+                Wanted::Most if name == "lines" => set(&mut cell, name, "64".to_owned()),
+                Wanted::Most | Wanted::Least => {}
+                Wanted::Each => each = Some(name),
+            }
+        }
+        let Some(name) = each else { return vec![cell] };
+        let with = |count: &str| {
+            let mut one = cell.clone();
+            set(&mut one, name, count.to_owned());
+            one
+        };
+        ["1", "4", "16"].map(with).to_vec()
+    }
+}

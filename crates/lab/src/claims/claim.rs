@@ -9,19 +9,22 @@
 //! | `near` | the same, within a quarter of `times` |
 //! | `loss` | the same, for a share `times` that is left: between half and one and a half of the loss, as factors go |
 //! | `every` | the same for each formula of `every`: reproduced by all, or refuted by one |
-//! | `not-comparable` | none: an absolute figure of another machine or program stands beside ours |
+//! | `not-comparable` | none: our figure stands beside theirs, but does not decide |
 //! | `not-measured` | none, and no figure |
 //! | another name | a judge of its own, in [`special`] |
+//!
+//! A claim without a verdict says what would decide it. Two claims that rest on the same samples are one
+//! [figure](Claim::figure).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use faultless_trace::stat::Interval;
 use faultless_trace::verdict::Verdict;
 
 use super::arm::Arm;
-use super::finding::{Bounds, Finding, Side, joined, short, with_interval};
-use super::formula::{Formula, Pairing, Samples};
+use super::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, joined, short, with_interval};
+use super::formula::{Formula, Samples};
 use super::modelled::Modelled;
 use super::special;
 use crate::experiment::Document;
@@ -63,12 +66,13 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) judge: Judge,
-    pub(super) pairing: Pairing,
     /// Unit of the measure.
     pub(super) unit: String,
     /// Text of our figure, where it is more than figure, unit and interval.
     pub(super) ours: Option<String>,
     pub(super) why: Why,
+    /// What would decide the claim, where the judge gives no verdict.
+    pub(super) decides: Option<String>,
     /// The explanation where the measure was not taken.
     pub(super) missing: Option<String>,
     /// Without these nothing is measured that would tell.
@@ -127,7 +131,7 @@ const NOT_MEASURED: &str = "not measured in this record";
 impl Claim {
     /// What a record says about it.
     pub fn judge(&self, results: &Results) -> Finding {
-        let samples = Samples::new(results, &self.shared.arms, self.rules.pairing);
+        let samples = Samples::new(results, &self.shared.arms);
         let printer = Printer { results, samples: &samples, shared: &self.shared };
         let rules = &self.rules;
         if let Some(lacking) = rules.needs.iter().find(|need| need.holds(&samples) == Some(false)) {
@@ -150,8 +154,22 @@ impl Claim {
     /// Nothing for a claim that no model answers.
     pub fn judge_modelled(&self, results: &Results) -> Option<Finding> {
         let rules = self.modelled.as_ref()?;
-        let samples = Samples::new(results, &self.shared.arms, Pairing::ByRound);
+        let samples = Samples::new(results, &self.shared.arms);
         Some(rules.judge(&samples))
+    }
+
+    /// The samples behind a verdict, as text: claims with the same text rest on one figure. A judge of its own has a
+    /// figure of its own.
+    pub fn figure(&self, results: &Results) -> String {
+        let samples = Samples::new(results, &self.shared.arms);
+        let measures = match &self.rules.judge {
+            Judge::Bounds(measure, _) => std::slice::from_ref(measure),
+            Judge::Every(measures, _) => measures,
+            Judge::NotComparable(_) | Judge::NotMeasured | Judge::Special(_) => &[],
+        };
+        let leaves: BTreeSet<String> =
+            measures.iter().flat_map(|measure| samples.rests_on(measure)).collect();
+        if leaves.is_empty() { self.id.clone() } else { leaves.into_iter().collect::<Vec<_>>().join("; ") }
     }
 
     fn not_measured(&self, printer: &Printer) -> Finding {
@@ -161,7 +179,8 @@ impl Claim {
                 return Finding { ours: ours.text, ..Finding::unknown(why) };
             }
         }
-        Finding::unknown(self.rules.missing.as_deref().unwrap_or(NOT_MEASURED))
+        let missing = self.rules.missing.as_deref().unwrap_or(NOT_MEASURED);
+        Finding::unknown(decided_by(missing, &format!("`faultless lab {}`", self.experiment)))
     }
 
     /// Nothing where the measure was not taken.
@@ -187,21 +206,30 @@ impl Claim {
                     _ => Verdict::CannotSay,
                 };
                 let ours = printer.text(rules.ours.as_deref().unwrap_or_default()).text;
-                let why = joined(&[&printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
+                let across = if verdict == Verdict::CannotSay { MORE_ROUNDS } else { "" };
+                let why = joined(&[across, &printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
                 Some(Finding { verdict, ours, why })
             }
             Judge::NotComparable(measure) => {
-                let ours = self.figure(printer, measure.as_ref())?;
-                let why = format!("not comparable: {}", printer.text(&why.holds).text);
+                let ours = self.unjudged(printer, measure.as_ref())?;
+                let why = format!("not comparable: {}", self.undecided(printer));
                 Some(Finding { verdict: Verdict::CannotSay, ours, why })
             }
-            Judge::NotMeasured => Some(Finding::unknown(&why.holds)),
+            Judge::NotMeasured => Some(Finding::unknown(self.undecided(printer))),
             Judge::Special(judge) => judge(printer.results),
         }
     }
 
+    /// Why there is no verdict, and what would decide.
+    fn undecided(&self, printer: &Printer) -> String {
+        decided_by(
+            &printer.text(&self.rules.why.holds).text,
+            self.rules.decides.as_deref().unwrap_or_default(),
+        )
+    }
+
     /// Our figure without bounds; nothing where a part of it was not measured.
-    fn figure(&self, printer: &Printer, measure: Option<&Formula>) -> Option<String> {
+    fn unjudged(&self, printer: &Printer, measure: Option<&Formula>) -> Option<String> {
         match (measure, &self.rules.ours) {
             (Some(measure), _) => Some(self.ours(printer, &printer.samples.value(measure)?.interval()?)),
             (None, Some(template)) => {
@@ -229,7 +257,7 @@ impl Claim {
             Side::Across => {
                 let crossed = if found.low < bounds.low { bounds.low } else { bounds.high };
                 let (crossed, unit) = (short(crossed), &self.rules.unit);
-                let wide = format!("the interval reaches across {crossed} {unit}: more rounds narrow it");
+                let wide = format!("the interval reaches across {crossed} {unit}: {MORE_ROUNDS}");
                 joined(&[&wide, &why.holds])
             }
         }

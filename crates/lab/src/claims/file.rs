@@ -13,7 +13,7 @@
 //! | `judge` | who judges it, see [`claim`](super::claim) |
 //! | `measure`, `unit` | the formula that is judged, in this unit; for the judge `every` several formulas |
 //! | `low`, `high`, `times` | the bounds, in the same unit, or the size of an effect |
-//! | `pairing` | `by-order` (the default) or `by-round`: which samples of two cells belong together |
+//! | `decides` | what would decide a claim that is `not-comparable` or `not-measured` |
 //! | `ours` | our figure as text, with `{figure}` for the measure |
 //! | `why`, `less`, `more` | the explanation; where ours is below or above the bounds, the second or third |
 //! | `missing` | what is said where the cells were not measured |
@@ -32,8 +32,8 @@ use toml::Spanned;
 
 use super::arm::Arm;
 use super::claim::{Claim, Condition, Judge, Rules, Shared, Why, names_in};
-use super::finding::Bounds;
-use super::formula::{Formula, Pairing};
+use super::finding::{Bounds, DECIDED_BY};
+use super::formula::Formula;
 use super::modelled::Modelled;
 use super::special;
 use crate::experiment::Document;
@@ -81,8 +81,7 @@ struct Written {
     low: Option<f64>,
     high: Option<f64>,
     times: Option<f64>,
-    #[serde(default)]
-    pairing: Pairing,
+    decides: Option<String>,
     ours: Option<String>,
     #[serde(default)]
     why: String,
@@ -245,9 +244,16 @@ impl Reader<'_> {
         for text in texts.chain(written.instead.iter().map(|instead| &instead.ours)) {
             self.shared.check_text(text)?;
         }
+        let says_what_decides = |text: &str| match text.contains(DECIDED_BY) {
+            true => Ok(()),
+            false => Err(format!("{text}: say what the claim is `{DECIDED_BY}`")),
+        };
+        let says = conditions.into_iter().flatten().map(|condition| &condition.say);
+        says.chain(written.instead.iter().map(|instead| &instead.why))
+            .try_for_each(|text| says_what_decides(text))?;
         Ok(Rules {
             judge: self.judge(written)?,
-            pairing: written.pairing,
+            decides: written.decides.clone(),
             unit: written.unit.clone(),
             ours: written.ours.clone(),
             why,
@@ -289,6 +295,13 @@ impl Reader<'_> {
         };
         let measure =
             || optional.clone().ok_or_else(|| format!("the judge {} needs a measure", written.judge));
+        let is_measured = |measure: Formula| match measure.is_measured() {
+            true => Ok(measure),
+            false => Err("the measure has no samples, and so no interval".to_owned()),
+        };
+        let measure = || is_measured(measure()?);
+        let decides =
+            || written.decides.as_ref().ok_or_else(|| format!("the judge {} needs `decides`", written.judge));
         let times = || written.times.ok_or_else(|| format!("the judge {} needs `times`", written.judge));
         let of_written = || bounds(&written.judge, (written.low, written.high));
         Ok(match written.judge.as_str() {
@@ -298,13 +311,14 @@ impl Reader<'_> {
             "loss" => Judge::Bounds(measure()?, loss(times()?)),
             "every" => match &written.measure {
                 Some(Measures::Several(all)) => {
-                    let formulas = all.iter().map(formula).collect::<Result<_, _>>()?;
+                    let formulas =
+                        all.iter().map(|text| is_measured(formula(text)?)).collect::<Result<_, _>>()?;
                     Judge::Every(formulas, of_written()?)
                 }
                 _ => return Err("the judge `every` takes several measures".into()),
             },
-            "not-comparable" => Judge::NotComparable(optional),
-            "not-measured" => Judge::NotMeasured,
+            "not-comparable" => decides().map(|_| Judge::NotComparable(optional))?,
+            "not-measured" => decides().map(|_| Judge::NotMeasured)?,
             other => {
                 let judge = special::judge(other).ok_or_else(|| format!("{other} is no judge"))?;
                 Judge::Special(judge)

@@ -30,7 +30,7 @@ impl Finding {
         }
     }
 
-    /// Nothing was measured that would tell.
+    /// Nothing was measured that would tell. The reason says what would decide: see [`DECIDED_BY`].
     pub(super) fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::CannotSay, ours: String::new(), why: why.into() }
     }
@@ -92,6 +92,17 @@ impl Side {
             Self::Across => Verdict::CannotSay,
         }
     }
+}
+
+/// Every finding without a verdict has these words.
+pub(super) const DECIDED_BY: &str = "decided by";
+
+/// What decides where an interval reaches across a bound.
+pub(super) const MORE_ROUNDS: &str = "decided by more rounds, which narrow it";
+
+/// A reason, and what would decide.
+pub(super) fn decided_by(why: &str, decides: &str) -> String {
+    joined(&[why, &format!("{DECIDED_BY} {decides}")])
 }
 
 /// The parts that are not empty, with semicolons between.

@@ -12,7 +12,8 @@
 //! | `NAME` | a formula of the file's `[terms]` |
 //! | `page_bytes` | the size of a base page |
 //!
-//! The phase `every` stands for all phases one after the other. Two quantities are derived: `thread_wall_ns` and
+//! Two samples are combined only if they are of the same round ([`Rounds`]). The phase `every` stands for all phases: a
+//! round has the largest value of them, as it has of all cells of an arm with `NAME=each`. Two quantities are derived: `thread_wall_ns` and
 //! `thread_cpu_ns` are the times of the phase's own threads, or of the whole phase where it did not note them.
 //!
 //! | function | result |
@@ -21,43 +22,30 @@
 //! | `over(a, b)` | `a / b`, of the rounds in which `b` is positive |
 //! | `max(a, b, ...)` | the larger value of each round |
 //! | `or(a, b)` | `b` where `a` was not measured |
-//! | `median(a)`, `greatest(a)` | one number for all rounds |
 //! | `highest(a)` | per round, the highest value of all cells of an arm with `NAME=each` |
 //! | `fastest(a, n)` | per round, the number `n` of the cell of such an arm where `a` is least |
 //! | `processors(EXPERIMENT)` | how many processors the measured machine has |
 //!
 //! It does not judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use faultless_os::page;
-use faultless_trace::measurement::{median, median_interval};
 use faultless_trace::stat::Interval;
-use serde::Deserialize;
 
 use super::arm::{Arm, processors};
+use super::rounds::Rounds;
 use crate::cell::Cell;
-use crate::results::{Results, values};
+use crate::results::Results;
 use crate::sample::{OWN_CPU, OWN_WALL};
-
-/// Which samples of two cells belong together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Pairing {
-    /// The first sample of one with the first of the other, and so on.
-    #[default]
-    ByOrder,
-    /// Samples of the same round. A round that only one of them has is left out.
-    ByRound,
-}
 
 /// What a formula yields.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// One number, the same in every round.
     Number(f64),
-    /// One value per round, with the number of the round.
-    Rounds(Vec<(u32, f64)>),
+    /// One value per round.
+    Rounds(Rounds),
 }
 
 impl Value {
@@ -65,20 +53,26 @@ impl Value {
     pub(super) fn interval(&self) -> Option<Interval> {
         match self {
             Self::Number(value) => Some(Interval { value: *value, low: *value, high: *value }),
-            Self::Rounds(rounds) => median_interval(&plain(rounds)),
+            Self::Rounds(rounds) => rounds.interval(),
         }
     }
 
     fn median(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
-            Self::Rounds(rounds) => median(&plain(rounds)),
+            Self::Rounds(rounds) => rounds.median(),
         }
     }
-}
 
-fn plain(rounds: &[(u32, f64)]) -> Vec<f64> {
-    rounds.iter().map(|(_, value)| *value).collect()
+    /// An operation on two values, round by round.
+    fn with(&self, other: &Self, operation: impl Fn(f64, f64) -> f64) -> Self {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => Self::Number(operation(*a, *b)),
+            (Self::Number(a), Self::Rounds(b)) => Self::Rounds(b.clone().map(|b| operation(*a, b))),
+            (Self::Rounds(a), Self::Number(b)) => Self::Rounds(a.clone().map(|a| operation(a, *b))),
+            (Self::Rounds(a), Self::Rounds(b)) => Self::Rounds(a.with(b, operation)),
+        }
+    }
 }
 
 /// A formula that was read.
@@ -99,20 +93,16 @@ pub(super) enum Function {
     Over,
     Max,
     Or,
-    Median,
-    Greatest,
     Highest,
     Fastest,
 }
 
 /// Names of the functions, and how many values each takes.
-const FUNCTIONS: [(&str, Function, std::ops::RangeInclusive<usize>); 8] = [
+const FUNCTIONS: [(&str, Function, std::ops::RangeInclusive<usize>); 6] = [
     ("ratio", Function::Ratio, 2..=2),
     ("over", Function::Over, 2..=2),
     ("max", Function::Max, 2..=16),
     ("or", Function::Or, 2..=2),
-    ("median", Function::Median, 1..=1),
-    ("greatest", Function::Greatest, 1..=1),
     ("highest", Function::Highest, 1..=1),
     ("fastest", Function::Fastest, 2..=2),
 ];
@@ -127,6 +117,26 @@ impl Formula {
     /// Reads a formula; `terms` are the formulas that it may name.
     pub(super) fn parse(text: &str, terms: &BTreeMap<String, String>) -> Result<Self, String> {
         Parser { words: words(text)?, at: 0, terms, depth: 0 }.whole(text)
+    }
+
+    /// Whether it rests on samples, and so has one value per round. A number has an interval without width.
+    pub(super) fn is_measured(&self) -> bool {
+        match self {
+            Self::Number(_) | Self::PageBytes | Self::Parameter { .. } | Self::Processors(_) => false,
+            Self::Samples { .. } => true,
+            Self::Call(_, values) => values.iter().any(Self::is_measured),
+            Self::Operation(_, a, b) => a.is_measured() || b.is_measured(),
+        }
+    }
+
+    /// The samples that it names: arm, phase and quantity.
+    pub(super) fn leaves(&self) -> Vec<[&str; 3]> {
+        match self {
+            Self::Samples { arm, phase, quantity } => vec![[arm, phase, quantity]],
+            Self::Call(_, values) => values.iter().flat_map(Self::leaves).collect(),
+            Self::Operation(_, a, b) => [a.leaves(), b.leaves()].concat(),
+            Self::Number(_) | Self::PageBytes | Self::Parameter { .. } | Self::Processors(_) => Vec::new(),
+        }
     }
 
     /// The arms that it names.
@@ -263,13 +273,12 @@ impl Parser<'_> {
 pub(super) struct Samples<'a> {
     results: &'a Results,
     cells: BTreeMap<&'a str, Vec<&'a Cell>>,
-    pairing: Pairing,
 }
 
 impl<'a> Samples<'a> {
-    pub(super) fn new(results: &'a Results, arms: &'a BTreeMap<String, Arm>, pairing: Pairing) -> Self {
+    pub(super) fn new(results: &'a Results, arms: &'a BTreeMap<String, Arm>) -> Self {
         let cells = arms.iter().map(|(name, arm)| (name.as_str(), arm.select(results, arms))).collect();
-        Self { results, cells, pairing }
+        Self { results, cells }
     }
 
     /// What a formula yields; nothing where a cell or a quantity that it needs was not measured.
@@ -293,6 +302,15 @@ impl<'a> Samples<'a> {
         }
     }
 
+    /// The samples behind a formula: cell, phase and quantity of each.
+    pub(super) fn rests_on(&self, formula: &Formula) -> BTreeSet<String> {
+        let of_leaf = |[arm, phase, quantity]: [&str; 3]| {
+            let cells = self.cells.get(arm).into_iter().flatten();
+            cells.map(|cell| format!("{cell} {phase} {quantity}")).collect::<Vec<_>>()
+        };
+        formula.leaves().into_iter().flat_map(of_leaf).collect()
+    }
+
     /// The median of a formula, as one number.
     pub(super) fn number(&self, formula: &Formula) -> Option<f64> {
         self.value(formula)?.median()
@@ -311,47 +329,23 @@ impl<'a> Samples<'a> {
     fn samples(&self, arm: &str, phase: &str, quantity: &str) -> Option<Value> {
         let derived = DERIVED.iter().find(|(name, _)| *name == quantity);
         let names = derived.map_or_else(|| vec![quantity], |(_, names)| names.to_vec());
-        let all: Vec<_> =
-            self.cells.get(arm)?.iter().flat_map(|cell| self.of_cell(cell, phase, &names)).collect();
-        (!all.is_empty()).then_some(Value::Rounds(all))
+        let cells = self.cells.get(arm)?.iter();
+        let all = cells.flat_map(|cell| self.of_cell(cell, phase, &names)).reduce(|a, b| a.or_larger(&b));
+        all.filter(|rounds| !rounds.is_empty()).map(Value::Rounds)
     }
 
-    fn of_cell(&self, cell: &Cell, phase: &str, names: &[&str]) -> Vec<(u32, f64)> {
+    /// By phase, where `every` names several.
+    fn of_cell(&self, cell: &Cell, phase: &str, names: &[&str]) -> Vec<Rounds> {
         let phases = match phase {
             EVERY => self.results.phases(&cell.experiment).to_vec(),
             _ => vec![phase.to_owned()],
         };
-        let Some(quantities) = self.results.cell(cell) else { return Vec::new() };
-        let of_phase = |phase: &String| {
-            let (name, values) =
-                names.iter().find_map(|name| Some((*name, values(quantities, phase, name)?)))?;
-            let rounds = self.results.rounds(cell, phase, name);
-            Some(rounds.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>())
-        };
-        phases.iter().filter_map(of_phase).flatten().collect()
+        phases.iter().filter_map(|phase| Rounds::of(self.results, cell, phase, names)).collect()
     }
 
-    /// Two formulas, value by value.
+    /// Two formulas, round by round.
     fn both(&self, a: &Formula, b: &Formula, operation: impl Fn(f64, f64) -> f64) -> Option<Value> {
-        Some(match (self.value(a)?, self.value(b)?) {
-            (Value::Number(a), Value::Number(b)) => Value::Number(operation(a, b)),
-            (Value::Number(a), Value::Rounds(b)) => each(b, |b| operation(a, b)),
-            (Value::Rounds(a), Value::Number(b)) => each(a, |a| operation(a, b)),
-            (Value::Rounds(a), Value::Rounds(b)) => {
-                let pairs = self.pairs(&a, &b).into_iter();
-                Value::Rounds(pairs.map(|(round, a, b)| (round, operation(a, b))).collect())
-            }
-        })
-    }
-
-    fn pairs(&self, a: &[(u32, f64)], b: &[(u32, f64)]) -> Vec<(u32, f64, f64)> {
-        match self.pairing {
-            Pairing::ByOrder => a.iter().zip(b).map(|((round, a), (_, b))| (*round, *a, *b)).collect(),
-            Pairing::ByRound => {
-                let b: BTreeMap<u32, f64> = b.iter().copied().collect();
-                a.iter().filter_map(|(round, a)| Some((*round, *a, *b.get(round)?))).collect()
-            }
-        }
+        Some(self.value(a)?.with(&self.value(b)?, operation))
     }
 
     fn call(&self, function: Function, values: &[Formula]) -> Option<Value> {
@@ -364,33 +358,12 @@ impl<'a> Samples<'a> {
                 self.both(a, b, |a, b| if b > 0.0 { a / b } else { f64::NAN }).and_then(finite)
             }
             (Function::Or, [a, b]) => self.value(a).or_else(|| self.value(b)),
-            (Function::Median, [a]) => self.number(a).map(Value::Number),
-            (Function::Greatest, [a]) => match self.value(a)? {
-                Value::Rounds(rounds) => plain(&rounds).into_iter().reduce(f64::max).map(Value::Number),
-                number => Some(number),
-            },
-            (Function::Max, [first, rest @ ..]) => rest.iter().try_fold(self.value(first)?, |most, next| {
-                Some(match (most, self.value(next)?) {
-                    (Value::Number(a), Value::Number(b)) => Value::Number(a.max(b)),
-                    (Value::Number(a), Value::Rounds(b)) | (Value::Rounds(b), Value::Number(a)) => {
-                        each(b, |b| b.max(a))
-                    }
-                    (Value::Rounds(a), Value::Rounds(b)) => {
-                        let pairs = self.pairs(&a, &b).into_iter();
-                        Value::Rounds(pairs.map(|(round, a, b)| (round, a.max(b))).collect())
-                    }
-                })
-            }),
+            (Function::Max, [first, rest @ ..]) => rest
+                .iter()
+                .try_fold(self.value(first)?, |most, next| Some(most.with(&self.value(next)?, f64::max))),
             (Function::Highest, [a]) => {
-                let cells = self.each_cell(a);
-                let found: Vec<Value> = cells.iter().filter_map(|cell| cell.value(a)).collect();
-                found.into_iter().reduce(|a, b| match (a, b) {
-                    (Value::Rounds(a), Value::Rounds(b)) => {
-                        let pairs = self.pairs(&a, &b).into_iter();
-                        Value::Rounds(pairs.map(|(round, a, b)| (round, a.max(b))).collect())
-                    }
-                    (a, _) => a,
-                })
+                let found = self.each_cell(a).into_iter().filter_map(|cell| cell.value(a));
+                found.reduce(|a, b| a.with(&b, f64::max))
             }
             (Function::Fastest, [a, name]) => self.fastest(a, name),
             _ => None,
@@ -405,12 +378,12 @@ impl<'a> Samples<'a> {
             else {
                 continue;
             };
-            for (round, value) in rounds {
+            for (round, value) in rounds.iter() {
                 let best = least.entry(round).or_insert((value, number));
                 *best = if value < best.0 { (value, number) } else { *best };
             }
         }
-        let rounds: Vec<_> = least.into_iter().map(|(round, (_, number))| (round, number)).collect();
+        let rounds: Rounds = least.into_iter().map(|(round, (_, number))| (round, number)).collect();
         (!rounds.is_empty()).then_some(Value::Rounds(rounds))
     }
 
@@ -428,17 +401,10 @@ impl<'a> Samples<'a> {
     }
 }
 
-fn each(rounds: Vec<(u32, f64)>, operation: impl Fn(f64) -> f64) -> Value {
-    Value::Rounds(rounds.into_iter().map(|(round, value)| (round, operation(value))).collect())
-}
-
 /// Without values that are not finite; nothing where none is left.
 fn finite(value: Value) -> Option<Value> {
     match value {
         Value::Number(number) => number.is_finite().then_some(Value::Number(number)),
-        Value::Rounds(mut rounds) => {
-            rounds.retain(|(_, value)| value.is_finite());
-            (!rounds.is_empty()).then_some(Value::Rounds(rounds))
-        }
+        Value::Rounds(rounds) => Some(rounds.finite()).filter(|rounds| !rounds.is_empty()).map(Value::Rounds),
     }
 }

@@ -10,13 +10,16 @@ mod file;
 mod finding;
 mod formula;
 mod modelled;
+mod rounds;
 mod special;
+mod tally;
 #[cfg(test)]
 mod tests;
 
 pub use claim::Claim;
 pub use faultless_trace::verdict::Verdict;
 pub use finding::Finding;
+pub use tally::tally;
 
 use crate::cell::Refusal;
 

@@ -9,7 +9,7 @@
 use faultless_trace::stat::Interval;
 use faultless_trace::verdict::Verdict;
 
-use super::finding::{Bounds, Finding, Side, joined, short, with_interval};
+use super::finding::{Bounds, DECIDED_BY, Finding, Side, decided_by, joined, short, with_interval};
 use super::formula::{Formula, Samples, Value};
 use crate::predict::forecast::HELD;
 use crate::predict::range::interval;
@@ -29,7 +29,10 @@ impl Modelled {
     pub(super) fn judge(&self, samples: &Samples) -> Finding {
         let rests_on = format!("rests on {}", self.rests_on);
         let Some(found) = samples.value(&self.measure).and_then(|value| range(&value)) else {
-            return Finding::unknown(format!("not in this record; {rests_on}"));
+            return Finding::unknown(decided_by(
+                "not in this record",
+                &format!("`faultless lab kernel run`; {rests_on}"),
+            ));
         };
         let side = self.bounds.side(&found);
         let (verdict, across) = match side {
@@ -39,7 +42,11 @@ impl Modelled {
                 let crossed = if found.low < self.bounds.low { self.bounds.low } else { self.bounds.high };
                 (
                     Verdict::CannotSay,
-                    format!("the model's range reaches across {} {}", short(crossed), self.unit),
+                    format!(
+                        "the model's range reaches across {} {}: {DECIDED_BY} narrower parameters",
+                        short(crossed),
+                        self.unit
+                    ),
                 )
             }
         };
@@ -52,7 +59,7 @@ impl Modelled {
 fn range(value: &Value) -> Option<Interval> {
     let values: Vec<f64> = match value {
         Value::Number(number) => vec![*number],
-        Value::Rounds(rounds) => rounds.iter().map(|(_, value)| *value).collect(),
+        Value::Rounds(rounds) => rounds.iter().map(|(_, value)| value).collect(),
     };
     interval(&values, HELD)
 }

@@ -8,6 +8,9 @@
 //! | `ones` | one per page in the set-up, which writes a one to every element |
 //! | `prefaulted` | one per page in the set-up, which writes once to every page |
 //! | `shared` | as `zeroed`; two strides use the array one after the other, and the first pays for both |
+//!
+//! The timed loop is the document's, element by element and nothing else. Its effect is summed up in a phase of its
+//! own, `check`, so that no other arithmetic is timed.
 
 use faultless_os::page;
 use faultless_os::touch::Region;
@@ -81,7 +84,7 @@ impl Experiment for Stride {
         ];
         let (array, stride) = (cell.choice("array", &known)?, cell.number("stride")?);
         let region = Region::base_pages(cell.mib("mib")?, page::size())?;
-        Ok(Box::new(Strided { region, array, stride }))
+        Ok(Box::new(Strided { region, array, stride, line_bytes: line_bytes() }))
     }
 }
 
@@ -98,6 +101,21 @@ struct Strided {
     region: Region,
     array: Array,
     stride: usize,
+    line_bytes: Option<f64>,
+}
+
+/// Bytes of a line of the first-level cache, as the processor reports them.
+fn line_bytes() -> Option<f64> {
+    let path = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size";
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The document's loop, without its check of the index: `for i in (0..len).step_by(stride) { array[i] *= 3 }`.
+#[inline(never)]
+fn workload(array: &mut [[u8; ELEMENT]], stride: usize) {
+    for element in (0..array.len()).step_by(stride) {
+        array[element] = i32::from_ne_bytes(array[element]).wrapping_mul(3).to_ne_bytes();
+    }
 }
 
 impl Strided {
@@ -117,16 +135,16 @@ impl Strided {
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
 
-    /// `array[i] *= 3` for every `stride`-th element; returns the sum of these elements.
+    /// `array[i] *= 3` for every `stride`-th element.
     fn multiply(&mut self, stride: usize) -> u64 {
-        let mut sum = 0_u64;
-        for element in self.region.bytes_mut().chunks_exact_mut(ELEMENT).step_by(stride) {
-            let [a, b, c, d] = *element else { continue };
-            let product = i32::from_ne_bytes([a, b, c, d]).wrapping_mul(3);
-            element.copy_from_slice(&product.to_ne_bytes());
-            sum = sum.wrapping_add(product as u32 as u64);
-        }
-        sum
+        workload(self.region.bytes_mut().as_chunks_mut().0, stride);
+        0
+    }
+
+    /// The sum of every `stride`-th element.
+    fn sum(&self, stride: usize) -> u64 {
+        let elements = self.region.bytes().as_chunks::<ELEMENT>().0.iter().step_by(stride);
+        elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element))))
     }
 }
 
@@ -136,30 +154,38 @@ impl Trial for Strided {
         // Every page has a touched element, up to the stride of a page; longer strides skip pages.
         let touched = pages.min(work);
         let one_sum = 3 * work as u64;
+        let check = |work: usize, sum| Phase::new("check", 0, 0).work(work).sum(sum);
         match self.array {
             Array::Shared => vec![
                 Phase::new("setup", 0, 0),
-                Phase::new("first", 2 * pages, 0).work(work).sum(0),
+                Phase::new("first", 2 * pages, 0).work(work),
                 Phase::new("change", 0, 0).touches(pages),
-                Phase::new("second", 0, 0).work(self.elements(16)).sum(self.marked_sum(16)),
+                Phase::new("second", 0, 0).work(self.elements(16)),
+                check(self.elements(16), self.marked_sum(16)),
             ],
             Array::Zeroed => {
-                vec![Phase::new("setup", 0, 0), Phase::new("timed", 2 * touched, 0).work(work).sum(0)]
+                let timed = Phase::new("timed", 2 * touched, 0).work(work);
+                vec![Phase::new("setup", 0, 0), timed, check(work, 0)]
             }
             Array::Ones => vec![
                 Phase::new("setup", pages, 0).work(self.elements(1)),
-                Phase::new("timed", 0, 0).work(work).sum(one_sum),
+                Phase::new("timed", 0, 0).work(work),
+                check(work, one_sum),
             ],
             Array::Prefaulted => {
                 vec![
                     Phase::new("setup", pages, 0).touches(pages),
-                    Phase::new("timed", 0, 0).work(work).sum(self.marked_sum(self.stride)),
+                    Phase::new("timed", 0, 0).work(work),
+                    check(work, self.marked_sum(self.stride)),
                 ]
             }
         }
     }
 
-    fn run(&mut self, phase: usize, _notes: &mut Notes) -> Result<u64, Refusal> {
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        if let (0, Some(bytes)) = (phase, self.line_bytes) {
+            notes.add("line_bytes", bytes);
+        }
         Ok(match (phase, self.array) {
             (0, Array::Shared | Array::Zeroed) => 0,
             (0, Array::Ones) => {
@@ -176,7 +202,9 @@ impl Trial for Strided {
                 0
             }
             (1, _) => self.multiply(self.stride),
-            _ => self.multiply(16),
+            (3, _) => self.multiply(16),
+            (_, Array::Shared) => self.sum(16),
+            _ => self.sum(self.stride),
         })
     }
 }

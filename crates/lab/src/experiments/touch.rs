@@ -17,8 +17,8 @@ use std::io::Write;
 
 use faultless_os::file::{self, FileMap};
 use faultless_os::host::{Host, Memory};
-use faultless_os::page;
 use faultless_os::touch::Region;
+use faultless_os::{map, page};
 
 use super::memory;
 use super::team::{self, Beside};
@@ -183,6 +183,26 @@ fn mb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     alone(cell, found, phase).iter().map(|ns| bytes / ns * 1e3).collect()
 }
 
+/// Requests of [`most_committed_bytes`]; malloc touches the head of each.
+const COMMIT_PARTS: usize = 16;
+
+/// How much memory all programs together have committed once this one has asked malloc for twice the memory and swap
+/// of the machine, or as much of it as the kernel lets it. Nothing is touched, and all of it is freed. A strict kernel
+/// is asked for all at once, so that no other program is refused meanwhile.
+///
+/// A [`Region`] is mapped without reservation, which commits nothing.
+fn most_committed_bytes(memory_and_swap_bytes: f64, is_strict: bool) -> Option<f64> {
+    let parts = if is_strict { 1 } else { COMMIT_PARTS };
+    let part = |_| {
+        let mut part: Vec<u8> = Vec::new();
+        part.try_reserve_exact(2 * memory_and_swap_bytes as usize / parts).ok().map(|()| part)
+    };
+    let held: Vec<Vec<u8>> = (0..parts).map_while(part).collect();
+    let committed = Memory::now().committed_bytes;
+    drop(std::hint::black_box(held));
+    committed.map(|bytes| bytes as f64)
+}
+
 /// How much memory all programs together may commit here, and how much memory and swap there is.
 fn limits() -> Option<(f64, f64)> {
     let memory = Memory::now();
@@ -236,7 +256,11 @@ impl Trial for Touching {
             Step::Second => Phase::new("second", 0, self.threads).touches(pages).sum(marks(SECOND)),
             Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX).sum(1),
             // The values after the second touch.
-            Step::Look => Phase::new("look", 0, 0).sum(if self.writes { marks(SECOND) } else { 0 }),
+            Step::Look => {
+                let look = Phase::new("look", 0, 0);
+                let most = look.faults.end() + COMMIT_PARTS as u64;
+                look.faults(0..=most).sum(if self.writes { marks(SECOND) } else { 0 })
+            }
         };
         self.steps.iter().map(phase).collect()
     }
@@ -262,6 +286,11 @@ impl Trial for Touching {
                 if let Some((limit, memory)) = self.limits {
                     notes.add("commit_limit_bytes", limit);
                     notes.add("memory_and_swap_bytes", memory);
+                    let is_strict = map::commit_is_strict();
+                    if let Some(committed) = most_committed_bytes(memory, is_strict) {
+                        notes.add("most_committed_bytes", committed);
+                        notes.add("is_commit_strict", f64::from(u8::from(is_strict)));
+                    }
                 }
                 return Ok(self.region()?.touch_read(page::size()));
             }

@@ -129,6 +129,7 @@ pub(crate) fn text(results: &Results, kernel: Option<&Results>) -> Result<String
         }
         text.push('\n');
     }
+    text.push_str(&claims::tally(&all, results));
     text.push_str(&tally(&all, results, kernel));
     Ok(text + &counts(results))
 }

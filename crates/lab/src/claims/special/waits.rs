@@ -5,12 +5,13 @@
 
 use std::fmt::Write;
 
-use faultless_trace::measurement;
 use faultless_trace::stat::Interval;
 
 use crate::claims::arm::processors;
-use crate::claims::finding::{Bounds, Finding, short, with_interval};
-use crate::results::{Results, wall_ns};
+use crate::claims::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, short, with_interval};
+use crate::claims::rounds::Rounds;
+use crate::results::Results;
+use crate::sample::OWN_WALL;
 
 /// From here on a step counts as waiting.
 const WAITS: f64 = 1.25;
@@ -26,19 +27,20 @@ const STEPS: [(&str, &str); 3] = [
 pub(super) fn judge(results: &Results) -> Option<Finding> {
     let processors = processors(results, "scale")?;
     if processors < 2.0 {
-        return Some(Finding::unknown("one processor: threads wait for it, not for each other"));
+        let why = "one processor: threads wait for it, not for each other";
+        return Some(Finding::unknown(decided_by(why, "two processors or more")));
     }
     let count = (processors as usize).to_string();
     let slow = |memory| slowdowns(results, memory, &count).filter(|found| !found.is_empty());
-    let alone = measurement::median_interval(&slow("process")?)?;
+    let alone = slow("process")?.interval()?;
     let mut why = format!("{count} threads over one: ");
     let mut locks = Vec::new();
     let mut last = None;
     for (index, &(memory, lock)) in STEPS.iter().enumerate() {
         let next = STEPS.get(index + 1).map_or("process", |step| step.0);
         let here = slow(memory)?;
-        let _ = write!(why, "{memory} {}, ", short(measurement::median(&here)?));
-        let step = over(&here, &slow(next)?)?;
+        let _ = write!(why, "{memory} {}, ", short(here.median()?));
+        let step = here.ratio(&slow(next)?).interval()?;
         locks.extend((step.low > WAITS).then_some(lock));
         last = Some(step);
     }
@@ -60,35 +62,33 @@ pub(super) fn judge(results: &Results) -> Option<Finding> {
             "; beside a thread that maps and unmaps a touch takes {found} what it takes beside a process"
         );
     }
-    let verdict = Bounds { low: WAITS, high: f64::MAX }.side(&step).verdict();
+    let side = Bounds { low: WAITS, high: f64::MAX }.side(&step);
+    if side == Side::Across {
+        let _ = write!(why, "; {MORE_ROUNDS}");
+    }
+    let verdict = side.verdict();
     Some(Finding { verdict, ours: with_interval(&step, "times what processes take"), why })
 }
 
-/// `a / b`, round by round; nothing where no round has both.
-fn over(a: &[f64], b: &[f64]) -> Option<Interval> {
-    let has_both = a.iter().zip(b).any(|(a, b)| *a > 0.0 && *b > 0.0);
-    has_both.then(|| measurement::ratio(a, b))
-}
-
 /// By round: the time of `count` threads over the time of one, each with the same amount of memory.
-fn slowdowns(results: &Results, memory: &str, count: &str) -> Option<Vec<f64>> {
+fn slowdowns(results: &Results, memory: &str, count: &str) -> Option<Rounds> {
     let of = |threads| wall(results, &[("memory", memory), ("threads", threads), ("writers", "0")]);
-    Some(of(count)?.iter().zip(of("1")?).map(|(many, one)| many / one).collect())
+    Some(of(count)?.ratio(&of("1")?))
 }
 
 /// One thread that touches, beside one thread that maps and unmaps, over the same beside a process.
 fn beside_writers(results: &Results) -> Option<Interval> {
     let of =
         |beside| wall(results, &[("memory", "own"), ("threads", "1"), ("writers", "1"), ("beside", beside)]);
-    over(of("threads")?, of("processes")?)
+    of("threads")?.ratio(&of("processes")?).interval()
 }
 
 /// Wall times of the cell of the largest size.
-fn wall<'a>(results: &'a Results, wanted: &[(&str, &str)]) -> Option<&'a [f64]> {
+fn wall(results: &Results, wanted: &[(&str, &str)]) -> Option<Rounds> {
     let cells = results.cells("scale");
     let cells = cells.filter(|(cell, _)| wanted.iter().all(|(name, value)| cell.text(name) == Ok(value)));
-    let (_, found) = cells.max_by_key(|(cell, _)| cell.number("mib").unwrap_or(0))?;
-    Some(wall_ns(found, "first"))
+    let (cell, _) = cells.max_by_key(|(cell, _)| cell.number("mib").unwrap_or(0))?;
+    Rounds::of(results, cell, "first", &[OWN_WALL, "wall_ns"])
 }
 
 #[cfg(test)]

@@ -5,10 +5,14 @@ fn a_modelled_claim_says_nothing_of_an_empty_record_and_names_its_rows() {
     let claims = all().unwrap();
     let found: Vec<Finding> =
         claims.iter().filter_map(|claim| claim.judge_modelled(&Results::default())).collect();
-    assert_eq!(found.len(), 37);
+    assert_eq!(found.len(), 36);
     for finding in found {
         assert_eq!(finding.verdict, Verdict::CannotSay);
-        assert!(finding.why.starts_with("not in this record; rests on "), "{}", finding.why);
+        assert!(
+            finding.why.starts_with("not in this record; decided by `faultless lab kernel run`; rests on "),
+            "{}",
+            finding.why
+        );
     }
 }
 
@@ -16,7 +20,9 @@ fn a_modelled_claim_says_nothing_of_an_empty_record_and_names_its_rows() {
 fn a_model_agrees_differs_or_cannot_say_and_decides_only_what_was_not_measured() {
     let judged = |ns: &[f64]| {
         let rule = "judge = \"near\"\ntimes = 2.0\nunit = \"ns\"\nmeasure = \"a.first.wall_ns\"\nrests_on = \"a row\"";
-        let text = file(&format!("judge = \"not-measured\"\nwhy = \"no kernel\"\n[claim.modelled]\n{rule}"));
+        let text = file(&format!(
+            "judge = \"not-measured\"\nwhy = \"no kernel\"\ndecides = \"one\"\n[claim.modelled]\n{rule}"
+        ));
         let row = |(round, ns): (u32, &f64)| row("touch threads=1", round, "first", "wall_ns", *ns);
         let samples = results(&[(1..).zip(ns).map(row).collect()]);
         read(&text).unwrap()[0].judge_modelled(&samples).unwrap()

@@ -12,6 +12,7 @@
 //! | `non-blocking` | nothing: MAP_NONBLOCK makes MAP_POPULATE void (2.6.23) | one per page |
 //! | `protected` | all: mprotect to nothing and back | none since Linux 5.19, one per page before |
 //! | `given-back` | nothing: MADV_DONTNEED | one per page |
+//! | `trimmed` | the rest, once head and tail were unmapped, as an allocator aligns a block | none |
 //! | `forked` | all, shared with a child | one per page: CoW |
 //!
 //! `read-only` also stands for a private mapping of a file: the page cache is mapped, and a write after
@@ -24,13 +25,14 @@ use faultless_os::{advise, page};
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Notes, Phase, Scope, Trial};
 
-const TRAPS: [(&str, Trap); 7] = [
+const TRAPS: [(&str, Trap); 8] = [
     ("none", Trap::None),
     ("inaccessible", Trap::Inaccessible),
     ("read-only", Trap::ReadOnly),
     ("non-blocking", Trap::NonBlocking),
     ("protected", Trap::Protected),
     ("given-back", Trap::GivenBack),
+    ("trimmed", Trap::Trimmed),
     ("forked", Trap::Forked),
 ];
 
@@ -45,6 +47,7 @@ enum Trap {
     NonBlocking,
     Protected,
     GivenBack,
+    Trimmed,
     Forked,
 }
 
@@ -54,7 +57,7 @@ pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
 }
 
 pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
-    // After a fork every page exists twice.
+    // After a fork every page exists twice, and so does what is trimmed away.
     Ok(cell.mib("mib")? as u64 * 2)
 }
 
@@ -78,6 +81,7 @@ impl Trial for Trapped {
         let (populated, resident) = match self.trap {
             Trap::Inaccessible | Trap::NonBlocking => (0, 0),
             Trap::GivenBack => (pages, 0),
+            Trap::Trimmed => (2 * pages, pages),
             Trap::None | Trap::ReadOnly | Trap::Protected | Trap::Forked => (pages, pages),
         };
         let setup = Phase::new("setup", populated, 0).sum((resident * page::size()) as u64);
@@ -85,7 +89,7 @@ impl Trial for Trapped {
         let few = *write.faults.end();
         let pages = pages as u64;
         let faults = match self.trap {
-            Trap::None => 0..=few,
+            Trap::None | Trap::Trimmed => 0..=few,
             Trap::Protected => 0..=pages + few,
             Trap::Forked => pages..=pages + few + OWN_AFTER_FORK,
             _ => pages..=pages + few,
@@ -117,10 +121,15 @@ impl Trapped {
             Trap::NonBlocking => Populate::NonBlocking,
             _ => Populate::Writable,
         };
-        let mut region = Region::populated(self.len_bytes, how)?;
+        let mapped = if self.trap == Trap::Trimmed { 2 * self.len_bytes } else { self.len_bytes };
+        let mut region = Region::populated(mapped, how)?;
         match self.trap {
             Trap::Protected => region = region.protect(Protection::Inaccessible)?.give_back()?,
             Trap::GivenBack => region.advise(0..self.len_bytes, Advice::DontNeed)?,
+            Trap::Trimmed => {
+                let head = self.len_bytes / 2 / page::size() * page::size();
+                region = region.trim(head..head + self.len_bytes)?;
+            }
             Trap::Forked => self.copy = Some(HeldCopy::new()?),
             _ => {}
         }

@@ -1,0 +1,211 @@
+//! Rules that once judged another quantity than the claim's, or could not fail: data that must reproduce each, and
+//! data that must refute it.
+
+use super::*;
+
+const REPRODUCED: Verdict = Verdict::Reproduced;
+const REFUTED: Verdict = Verdict::Refuted;
+const CANNOT_SAY: Verdict = Verdict::CannotSay;
+
+fn one(cell: &str, phase: &str, quantity: &str, value: f64) -> Results {
+    results(&[exactly(3, cell, phase, quantity, value)])
+}
+
+#[test]
+fn a_line_is_as_long_as_the_processor_says_and_no_time_tells() {
+    let of = |bytes| {
+        verdict("oops-line", &one("stride array=ones mib=256 stride=1", "setup", "line_bytes", bytes))
+    };
+    assert_eq!([64.0, 128.0, 32.0].map(of), [REPRODUCED, REFUTED, REFUTED]);
+    let times = [16, 32].map(|stride| {
+        exactly(
+            3,
+            &format!("stride array=ones mib=256 stride={stride}"),
+            "timed",
+            "wall_ns",
+            f64::from(64 / stride),
+        )
+    });
+    assert_eq!(verdict("oops-line", &results(&times)), CANNOT_SAY);
+}
+
+#[test]
+fn the_loop_with_other_arithmetic_does_not_judge_the_documents() {
+    for (id, array) in [("oops-ones-alike", "ones"), ("oops-prefaulted-strides", "prefaulted")] {
+        let of = |ms: f64, is_documents: bool| {
+            let cell = |stride| format!("stride array={array} mib=256 stride={stride}");
+            let times = [(1, 29.0), (16, ms)]
+                .map(|(stride, ms)| exactly(3, &cell(stride), "timed", "wall_ns", ms * 1e6));
+            let check = if is_documents { exactly(3, &cell(1), "check", "cpu_ns", 1e6) } else { Vec::new() };
+            judged(id, &results(&[times.concat(), check]))
+        };
+        assert_eq!([26.0, 9.0, 40.0].map(|ms| of(ms, true).verdict), [REPRODUCED, REFUTED, REFUTED], "{id}");
+        let older = of(26.0, false);
+        assert!(older.verdict == CANNOT_SAY && older.why.contains("adds up the elements"), "{older:?}");
+    }
+}
+
+#[test]
+fn arrays_are_compared_round_by_round() {
+    let cell = |array: &str, stride| format!("stride array={array} mib=256 stride={stride}");
+    let of = |own: f64| {
+        let mut rows = Vec::new();
+        for (cell, phases) in [
+            (cell("shared", 1), &["setup", "first", "second"][..]),
+            (cell("zeroed", 1), &["setup", "timed"]),
+            (cell("zeroed", 16), &["setup", "timed"]),
+        ] {
+            for phase in phases {
+                let count = if matches!(*phase, "first") {
+                    100.0
+                } else if *phase == "timed" {
+                    own
+                } else {
+                    0.0
+                };
+                rows.push(exactly(3, &cell, phase, "minor_faults", count));
+            }
+        }
+        verdict("oops-twice-the-arrays", &results(&rows))
+    };
+    assert_eq!([100.0, 50.0].map(of), [REPRODUCED, REFUTED]);
+    let major = |count| verdict("oops-major-faults", &one(&cell("ones", 1), "timed", "major_faults", count));
+    assert_eq!([0.0, 1.0].map(major), [REPRODUCED, REFUTED]);
+}
+
+#[test]
+fn a_munmap_of_head_and_tail_is_judged_by_what_is_left_of_the_rest() {
+    let of = |trap: &str, share: f64| {
+        let cell = format!("prefault trap={trap} mib=64");
+        let of = |quantity, bytes| exactly(3, &cell, "setup", quantity, bytes);
+        verdict("prefault-munmap", &results(&[of("mapped_bytes", 100.0), of("resident_bytes", share)]))
+    };
+    assert_eq!([of("trimmed", 0.0), of("trimmed", 100.0)], [REPRODUCED, REFUTED]);
+    // MADV_DONTNEED on everything proves nothing.
+    assert_eq!(of("given-back", 0.0), CANNOT_SAY);
+}
+
+#[test]
+fn prefaulting_is_judged_by_memset_alone() {
+    let way = |name: &str, ns| {
+        rounds(8, &format!("prefault way={name} operations=1000000"), "timed", "wall_ns", ns)
+    };
+    let of = |memset| verdict("prefault-no-gain", &results(&[way("none", 100.0), way("memset", memset)]));
+    assert_eq!([107.0, 80.0].map(of), [REPRODUCED, REFUTED]);
+}
+
+#[test]
+fn what_a_stand_in_was_built_for_is_not_reproduced() {
+    let cell = |way| format!("prefault way={way} operations=1000000");
+    let faults = ["none", "memset"].map(|way| exactly(3, &cell(way), "timed", "minor_faults", 132_507.0));
+    let slabs = [
+        exactly(3, &cell("memset"), "timed", "slabs", 518.0),
+        exactly(3, &cell("memset"), "timed", "slab_pages", 256.0),
+    ];
+    let found = results(&[faults.concat(), slabs.concat()]);
+    for id in ["baseline-faults", "user-faults", "expected-faults"].map(|id| format!("prefault-{id}")) {
+        assert_eq!(verdict(&id, &found), CANNOT_SAY, "{id}");
+    }
+}
+
+#[test]
+fn half_of_the_blocks_is_a_relation() {
+    let of = |share: f64| {
+        let cell = "chunks memory=pool workers=1 queue=932 chunks=932";
+        let of = |quantity, bytes| exactly(3, cell, "timed", quantity, bytes);
+        let found = results(&[of("handed_out_bytes", 600.0), of("requested_bytes", 600.0 * share)]);
+        ["queue-requests-less", "queue-requests-1"].map(|id| verdict(id, &found))
+    };
+    assert_eq!(of(0.5), [REPRODUCED, REPRODUCED]);
+    assert_eq!(of(0.1), [REPRODUCED, REFUTED]);
+    assert_eq!(of(0.9), [REFUTED, REFUTED]);
+}
+
+#[test]
+fn one_speed_is_no_threshold() {
+    let cell = |memory| format!("chunks memory={memory} workers=2 queue=8 chunks=932");
+    let wall = |memory, ns| exactly(3, &cell(memory), "timed", "wall_ns", ns);
+    let processors = exactly(3, &cell("pool"), "timed", "processors", 2.0);
+    let found = judged("queue-6-gb-s", &results(&[wall("mmap", 3e8), wall("pool", 1e8), processors]));
+    assert!(found.verdict == CANNOT_SAY && found.why.contains("sweep of the speed"), "{found:?}");
+}
+
+#[test]
+fn a_limit_that_is_not_enforced_is_no_limit() {
+    let of = |committed: f64, is_strict: f64| {
+        let cell = "touch access=write mib=64 threads=1 lock=no mappers=0 flush=no";
+        let of = |quantity, value| exactly(3, cell, "look", quantity, value);
+        let rows = [
+            of("commit_limit_bytes", 10.0),
+            of("most_committed_bytes", committed),
+            of("is_commit_strict", is_strict),
+        ];
+        verdict("hardware-commit-limit", &results(&rows))
+    };
+    // vm.overcommit_memory 2, 0, and 0 with RLIMIT_AS.
+    assert_eq!([of(9.0, 1.0), of(40.0, 0.0), of(9.0, 0.0)], [REPRODUCED, REFUTED, CANNOT_SAY]);
+}
+
+#[test]
+fn a_copy_that_exceeds_its_limit_says_that_the_limit_is_none() {
+    let of = |copy_ns: f64| {
+        let cell = |kind| format!("copy kind={kind} mib=64 threads=1");
+        let rows = [
+            exactly(3, &cell("copy"), "warm", "wall_ns", copy_ns),
+            exactly(3, &cell("read"), "timed", "wall_ns", 100.0),
+            exactly(3, &cell("write"), "timed", "wall_ns", 100.0),
+        ];
+        verdict("hardware-copy-twice", &results(&rows))
+    };
+    assert_eq!([250.0, 500.0, 190.0].map(of), [REPRODUCED, REFUTED, CANNOT_SAY]);
+}
+
+#[test]
+fn zeroing_is_held_against_the_fault_that_it_is_part_of() {
+    let of = |share| {
+        verdict(
+            "prezero-zeroing-dominates",
+            &one("phases page=base samples=450", "names", "zeroing_share", share),
+        )
+    };
+    assert_eq!([0.7, 0.04].map(of), [REPRODUCED, REFUTED]);
+}
+
+#[test]
+fn a_kernel_that_did_not_run_is_judged_by_its_model() {
+    let claims = all().unwrap();
+    let is_of_prezeroed = |id: &str| {
+        ["prezero-gain-", "prezero-first-pair", "prezero-with-", "prezero-lines-"]
+            .iter()
+            .any(|begin| id.starts_with(begin))
+    };
+    let found =
+        claims.iter().filter(|claim| is_of_prezeroed(&claim.id) && claim.id != "prezero-lines-of-a-page");
+    let mut count = 0;
+    for claim in found {
+        assert!(claim.modelled.is_some(), "{}", claim.id);
+        assert!(matches!(claim.rules.judge, super::super::claim::Judge::NotComparable(_)), "{}", claim.id);
+        count += 1;
+    }
+    assert_eq!(count, 23);
+}
+
+#[test]
+fn two_claims_on_the_same_samples_are_one_figure() {
+    let cell = |way| format!("prefault way={way} operations=1000000");
+    let found = results(&["none", "memset"].map(|way| {
+        [
+            exactly(8, &cell(way), "timed", "minor_faults", 132_507.0),
+            exactly(8, &cell(way), "timed", "wall_ns", 1e9),
+        ]
+        .concat()
+    }));
+    let claims: Vec<Claim> =
+        all().unwrap().into_iter().filter(|claim| claim.experiment == "prefault").collect();
+    let figure = |id: &str| claims.iter().find(|claim| claim.id == id).unwrap().figure(&found);
+    // A ratio and its inverse.
+    assert_eq!(figure("prefault-memset-faults"), figure("prefault-off-faults"));
+    assert_ne!(figure("prefault-memset-faults"), figure("prefault-memset-slower"));
+    let told = tally(&claims, &found);
+    assert!(told.starts_with("claims reproduced: 3; they rest on distinct figures: 2\n"), "{told}");
+}
