@@ -540,6 +540,10 @@ mod oops {
         ];
         for (stride, zeroed, ones, prefaulted) in [(1, 377.0, 29.0, 26.0), (16, 359.0, 26.0, 23.0)] {
             all.push(phase("zeroed", stride, "setup", [0.1, 0.0]));
+            let zeroed_cell = format!("stride array=zeroed mib=256 stride={stride}");
+            for (quantity, bytes) in [("mapped_bytes", 256e6), ("resident_bytes", 0.0)] {
+                all.push(exactly(3, &zeroed_cell, "setup", quantity, bytes));
+            }
             all.push(phase("zeroed", stride, "timed", [zeroed, 2.0 * pages + 37.0]));
             all.push(phase("ones", stride, "setup", [100.0, pages + 37.0]));
             all.push(phase("ones", stride, "timed", [ones, 0.0]));

@@ -25,6 +25,8 @@ use crate::results::{Quantities, values, wall_ms};
 
 pub(super) struct Stride;
 
+/// Stride of the second loop on a shared array.
+const SECOND_STRIDE: usize = 16;
 /// Bytes of an element.
 const ELEMENT: usize = size_of::<i32>();
 
@@ -83,8 +85,8 @@ impl Experiment for Stride {
             ("prefaulted", Array::Prefaulted),
         ];
         let (array, stride) = (cell.choice("array", &known)?, cell.number("stride")?);
-        let region = Region::base_pages(cell.mib("mib")?, page::size())?;
-        Ok(Box::new(Strided { region, array, stride, line_bytes: line_bytes() }))
+        let (len_bytes, line_bytes) = (cell.mib("mib")?, line_bytes());
+        Ok(Box::new(Strided { len_bytes, region: None, array, stride, line_bytes }))
     }
 }
 
@@ -98,7 +100,9 @@ enum Array {
 }
 
 struct Strided {
-    region: Region,
+    len_bytes: usize,
+    /// Mapped by the set-up, so that the phase shows what that costs.
+    region: Option<Region>,
     array: Array,
     stride: usize,
     line_bytes: Option<f64>,
@@ -120,11 +124,11 @@ fn workload(array: &mut [[u8; ELEMENT]], stride: usize) {
 
 impl Strided {
     fn pages(&self) -> usize {
-        self.region.len_bytes() / page::size()
+        self.len_bytes / page::size()
     }
 
     fn elements(&self, stride: usize) -> usize {
-        (self.region.len_bytes() / ELEMENT).div_ceil(stride)
+        (self.len_bytes / ELEMENT).div_ceil(stride)
     }
 
     /// The array's sum once every `stride`-th element was multiplied by three, after one write per page.
@@ -135,17 +139,16 @@ impl Strided {
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
 
-    /// `array[i] *= 3` for every `stride`-th element.
-    fn multiply(&mut self, stride: usize) -> u64 {
-        workload(self.region.bytes_mut().as_chunks_mut().0, stride);
-        0
+    fn array(&mut self) -> Result<&mut [[u8; ELEMENT]], Refusal> {
+        let region = self.region.as_mut().ok_or_else(|| Refusal("stride: nothing was mapped".into()))?;
+        Ok(region.bytes_mut().as_chunks_mut().0)
     }
+}
 
-    /// The sum of every `stride`-th element.
-    fn sum(&self, stride: usize) -> u64 {
-        let elements = self.region.bytes().as_chunks::<ELEMENT>().0.iter().step_by(stride);
-        elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element))))
-    }
+/// The sum of every `stride`-th element.
+fn sum(array: &[[u8; ELEMENT]], stride: usize) -> u64 {
+    let elements = array.iter().step_by(stride);
+    elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element))))
 }
 
 impl Trial for Strided {
@@ -160,8 +163,8 @@ impl Trial for Strided {
                 Phase::new("setup", 0, 0),
                 Phase::new("first", 2 * pages, 0).work(work),
                 Phase::new("change", 0, 0).touches(pages),
-                Phase::new("second", 0, 0).work(self.elements(16)),
-                check(self.elements(16), self.marked_sum(16)),
+                Phase::new("second", 0, 0).work(self.elements(SECOND_STRIDE)),
+                check(self.elements(SECOND_STRIDE), self.marked_sum(SECOND_STRIDE)),
             ],
             Array::Zeroed => {
                 let timed = Phase::new("timed", 2 * touched, 0).work(work);
@@ -183,29 +186,27 @@ impl Trial for Strided {
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if let (0, Some(bytes)) = (phase, self.line_bytes) {
-            notes.add("line_bytes", bytes);
+        if phase == 0 {
+            let region = Region::base_pages(self.len_bytes, page::size())?;
+            notes.add("mapped_bytes", region.len_bytes() as f64);
+            notes.add("resident_bytes", region.resident_bytes() as f64);
+            self.line_bytes.into_iter().for_each(|bytes| notes.add("line_bytes", bytes));
+            self.region = Some(region);
         }
-        Ok(match (phase, self.array) {
-            (0, Array::Shared | Array::Zeroed) => 0,
-            (0, Array::Ones) => {
-                let one = 1_i32.to_ne_bytes();
-                self.region
-                    .bytes_mut()
-                    .chunks_exact_mut(ELEMENT)
-                    .for_each(|element| element.copy_from_slice(&one));
-                0
-            }
+        let stride = self.stride;
+        match (phase, self.array) {
+            (0, Array::Shared | Array::Zeroed) => {}
+            (0, Array::Ones) => self.array()?.fill(1_i32.to_ne_bytes()),
             // Not zero, so that the values show afterwards whether the loop was run.
             (0, Array::Prefaulted) | (2, Array::Shared) => {
-                memory::write(self.region.bytes_mut(), page::size());
-                0
+                memory::write(self.array()?.as_flattened_mut(), page::size());
             }
-            (1, _) => self.multiply(self.stride),
-            (3, _) => self.multiply(16),
-            (_, Array::Shared) => self.sum(16),
-            _ => self.sum(self.stride),
-        })
+            (1, _) => workload(self.array()?, stride),
+            (3, _) => workload(self.array()?, SECOND_STRIDE),
+            (_, Array::Shared) => return Ok(sum(self.array()?, SECOND_STRIDE)),
+            _ => return Ok(sum(self.array()?, stride)),
+        }
+        Ok(0)
     }
 }
 

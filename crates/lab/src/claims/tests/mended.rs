@@ -147,6 +147,37 @@ fn a_limit_that_is_not_enforced_is_no_limit() {
 }
 
 #[test]
+fn a_hard_fault_is_held_against_a_soft_one_and_a_pass_with_readahead_tells_nothing() {
+    let of = |how: &str, hard_ns: f64| {
+        let cell = |cache| format!("filemap how={how} cache={cache} mib=16 threads=1");
+        let of = |cache, ns, kind| {
+            let faults = exactly(3, &cell(cache), "first", kind, 100.0);
+            [exactly(3, &cell(cache), "first", "wall_ns", 100.0 * ns), faults].concat()
+        };
+        verdict(
+            "hardware-hard-faults",
+            &results(&[of("cold", hard_ns, "major_faults"), of("warm", 2e3, "minor_faults")]),
+        )
+    };
+    assert_eq!([of("random", 9e4), of("random", 6e3), of("fault", 9e4)], [REPRODUCED, REFUTED, CANNOT_SAY]);
+}
+
+#[test]
+fn new_memory_is_lazy_if_nothing_of_it_is_resident() {
+    let of = |resident: f64| {
+        let of =
+            |quantity, bytes| exactly(3, "stride array=zeroed mib=256 stride=1", "setup", quantity, bytes);
+        verdict("oops-lazy", &results(&[of("mapped_bytes", 256e6), of("resident_bytes", resident)]))
+    };
+    assert_eq!([0.0, 256e6].map(of), [REPRODUCED, REFUTED]);
+    // Records in which the set-up did not map the array.
+    assert_eq!(
+        verdict("oops-lazy", &one("stride array=zeroed mib=256 stride=1", "setup", "minor_faults", 0.0)),
+        CANNOT_SAY
+    );
+}
+
+#[test]
 fn a_copy_that_exceeds_its_limit_says_that_the_limit_is_none() {
     let of = |copy_ns: f64| {
         let cell = |kind| format!("copy kind={kind} mib=64 threads=1");
