@@ -4,6 +4,7 @@ mod chunks;
 mod copy;
 pub(crate) mod fault_rate;
 mod filemap;
+mod latency;
 mod major;
 mod memory;
 mod phases;
@@ -33,6 +34,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &stride::Stride,
     &price::Price,
     &scale::Scale,
+    &latency::Latency,
 ];
 
 /// What two documents call their programs, and our names for them.

@@ -32,6 +32,7 @@ fn defaults(experiment: &str) -> Vec<(String, String)> {
         "phases" => "page=base samples=10000",
         "fault-rate" => "arm=kernel mib=512 threads=1 lines=1",
         "zeroing" => "engine=cached from=cold order=0 mib=128",
+        "latency" => "kib=16",
         "stride" => "array=ones mib=256 stride=1",
         _ => "",
     };
@@ -79,6 +80,7 @@ impl Draw {
             "line_bytes" => self.one(&of, &[32.0, 64.0, 128.0, 256.0]),
             "page_bytes" => faultless_os::page::size() as f64,
             misses if misses.ends_with("llc_misses") => self.between(&of, pages, 256.0 * pages),
+            "loads" => 4e6,
             "cycles" => 100.0,
             "pages_per_cycle" => cell.kib("kib").unwrap() as f64 / faultless_os::page::size() as f64,
             "slabs" => 519.0,

@@ -178,6 +178,19 @@ fn new_memory_is_lazy_if_nothing_of_it_is_resident() {
 }
 
 #[test]
+fn a_miss_is_held_against_a_hit() {
+    let of = |miss_ns| {
+        let of = |kib: u32, ns: f64| {
+            let cell = format!("latency kib={kib}");
+            [exactly(3, &cell, "timed", "cpu_ns", 1e6 * ns), exactly(3, &cell, "timed", "loads", 1e6)]
+                .concat()
+        };
+        verdict("queue-cache-miss", &results(&[of(16, 1.25), of(524_288, miss_ns)]))
+    };
+    assert_eq!([150.0, 60.0].map(of), [REPRODUCED, REFUTED]);
+}
+
+#[test]
 fn a_copy_that_exceeds_its_limit_says_that_the_limit_is_none() {
     let of = |copy_ns: f64| {
         let cell = |kind| format!("copy kind={kind} mib=64 threads=1");
