@@ -253,3 +253,17 @@ fn two_claims_on_the_same_samples_are_one_figure() {
     let told = tally(&claims, &found);
     assert!(told.starts_with("claims reproduced: 3; they rest on distinct figures: 2\n"), "{told}");
 }
+
+#[test]
+fn a_few_per_cent_are_not_judged_by_a_stand_in_but_a_factor_is() {
+    let wall = |memory, ns| {
+        let cell = format!("chunks memory={memory} workers=8 queue=8 chunks=932");
+        [exactly(8, &cell, "timed", "wall_ns", ns), exactly(8, &cell, "timed", "processors", 8.0)].concat()
+    };
+    let of = |mmap| results(&[wall("pool", 1e8), wall("malloc", 1.5e8), wall("mmap", mmap)]);
+    for id in ["queue-osx32-8", "queue-osx64-8", "queue-win64-8"] {
+        let finding = judged(id, &of(2e8));
+        assert!(finding.verdict == CANNOT_SAY && finding.why.contains("bench/grep.py"), "{finding:?}");
+    }
+    assert_eq!([2e8, 1.1e8].map(|mmap| verdict("queue-win32-8", &of(mmap))), [REPRODUCED, REFUTED]);
+}
