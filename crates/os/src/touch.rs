@@ -82,7 +82,7 @@ impl Region {
     /// The same region without its head and its tail, which are unmapped, as an aligning allocator does it.
     ///
     /// # Errors
-    /// ENOMEM as the kernel answers; the region is dropped.
+    /// ENOMEM as the kernel answers; what could not be unmapped stays mapped.
     ///
     /// # Panics
     /// When `range` is not inside the region, is empty, or is not of whole pages.
@@ -288,6 +288,21 @@ mod tests {
         let region = Region::new(3 << 20, 2 << 20).unwrap();
         assert_eq!(region.base.as_ptr().addr() % (2 << 20), 0);
         assert_eq!(region.touch_read(page::size()), 0);
+    }
+
+    #[test]
+    fn what_is_trimmed_away_is_unmapped_and_the_rest_keeps_its_pages() {
+        let page = page::size();
+        let mut whole = base_pages(8);
+        whole.touch_write(page);
+        let start = whole.start();
+        let mut rest = whole.trim(2 * page..5 * page).unwrap();
+        assert_eq!(
+            (rest.start(), rest.len_bytes(), rest.resident_bytes()),
+            (start + 2 * page, 3 * page, 3 * page)
+        );
+        assert_eq!(faults(|| rest.touch_write(page)), 0);
+        assert_eq!([map::resident_bytes(start, page), map::resident_bytes(start + 5 * page, page)], [0, 0]);
     }
 
     #[test]
