@@ -232,10 +232,11 @@ fn doubts(scores: &[Score], rounds: u32) -> Vec<String> {
             "{rounds} rounds are few: the intervals are wide, and only a large gain can be told from chance; --runs takes more"
         ));
     }
-    if base.wall_ns < tuning::SHORT_RUN_NS {
+    if base.cpu_ns < tuning::SHORT_RUN_NS {
         notes.push(format!(
-            "a run takes {:.1} ms, most of it to start the program: the figures say little about its work; give it more",
-            base.wall_ns / 1e6
+            "a run takes {:.1} ms of CPU time, most of it to start the program: the figures say little about its work; give it \
+             more",
+            base.cpu_ns / 1e6
         ));
     }
     if scores.iter().any(|score| score.fault_time.is_some_and(|time| time.runs == 1)) {

@@ -143,8 +143,8 @@ fn doubts(commands: &[Compared], rounds: u32, error: f64) -> Vec<String> {
             100.0 * (1.0 - error)
         ));
     }
-    let wall_ns: Vec<f64> = commands.iter().map(|command| command.wall_ns.median.value).collect();
-    if median(&wall_ns).is_some_and(|wall_ns| wall_ns < tuning::SHORT_RUN_NS) {
+    let cpu_ns: Vec<f64> = commands.iter().map(|command| command.cpu_ns.median.value).collect();
+    if median(&cpu_ns).is_some_and(|cpu_ns| cpu_ns < tuning::SHORT_RUN_NS) {
         notes.push("most of such short runs is the start of the programs; give them more work".into());
     }
     notes

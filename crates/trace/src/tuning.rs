@@ -107,7 +107,7 @@ pub(crate) const SAME_MEMORY: f64 = 0.01;
 /// Rounds below which a verdict has a warning: with fewer than 6, no interval of ranks around a median
 /// reaches 95 %.
 pub(crate) const ENOUGH_ROUNDS: u32 = 7;
-/// Elapsed nanoseconds below which fork, exec and the loader dominate a run: they take 1 to 3 ms on the
+/// CPU time, ns, below which fork, exec and the loader dominate a run: they take 1 to 3 ms on the
 /// machines tried.
 pub(crate) const SHORT_RUN_NS: f64 = 10e6;
 

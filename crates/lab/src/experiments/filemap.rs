@@ -13,7 +13,6 @@
 //! | `how=willneed` | first start reading the file into the page cache (MADV_WILLNEED), until the first page is there |
 //! | `how=populate` | first map the whole file (MADV_POPULATE_READ, Linux 5.14) |
 //! | `how=read` | read(2) into new memory, the document's case: the kernel takes a fault per page of the buffer |
-//! | `how=random` | read a word of each page in random order, without readahead (MADV_RANDOM) |
 //! | `cache=warm` | read from the page cache |
 //! | `cache=cold` | drop the file from the page cache before (posix_fadvise); `os::file` compares it with root's drop_caches |
 //!
@@ -22,7 +21,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 
 use faultless_os::file::{self, FileMap};
@@ -41,8 +40,6 @@ pub(super) struct Filemap;
 const VARIABLE: &str = "FAULTLESS_LAB_DATAFILE";
 /// Linux's fault-around since 3.15, where it can't be read.
 const USUAL_WINDOW_BYTES: usize = 64 << 10;
-/// Step of a random order.
-const PRIME: usize = 2_654_435_761;
 /// Seed of the temporary file's data.
 const SEED: u64 = 1;
 
@@ -61,18 +58,14 @@ impl Experiment for Filemap {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 16, 128, 1024]);
-        // A major fault per page takes long.
-        let random_mib = scope.pick([1, 1, 16, 64]);
         let mut cells = Vec::new();
         for cache in ["warm", "cold"] {
             for (how, _) in HOWS {
-                let mib = if how == "random" { random_mib } else { mib };
                 let each = |threads| {
                     let cell = Cell::of("filemap").with("how", how).with("cache", cache);
                     cell.with("mib", mib).with("threads", threads)
                 };
-                let is_full = scope.effort == Effort::Full && how != "random";
-                if how == "fault" && cache == "warm" || is_full {
+                if how == "fault" && cache == "warm" || scope.effort == Effort::Full {
                     cells.extend(scope.threads().into_iter().map(each));
                 } else {
                     cells.push(each(1));
@@ -108,10 +101,7 @@ impl Experiment for Filemap {
         let how = cell.choice("how", &HOWS)?;
         let is_cold = cell.choice("cache", &[("warm", false), ("cold", true)])?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
-        let Data { file, mut sum, is_written_here } = data(len_bytes)?;
-        if how == How::Random {
-            sum = sum_of_heads(&file, len_bytes)?;
-        }
+        let Data { file, sum, is_written_here } = data(len_bytes)?;
         if is_cold {
             // Only pages that are on the disk can leave the page cache. A file system without sync has no disk.
             file.sync_all()?;
@@ -175,15 +165,6 @@ fn sum_of(file: &File, len_bytes: usize) -> std::io::Result<u64> {
     Ok(sum)
 }
 
-/// The sum of the first word of every page.
-fn sum_of_heads(file: &File, len_bytes: usize) -> std::io::Result<u64> {
-    let mut word = [0; WORD_BYTES];
-    (0..len_bytes).step_by(page::size()).try_fold(0_u64, |sum, at| {
-        file.read_exact_at(&mut word, at as u64)?;
-        Ok(sum.wrapping_add(u64::from_ne_bytes(word)))
-    })
-}
-
 /// Base pages that one fault maps where they are cached.
 fn window_pages() -> usize {
     let told = std::fs::read_to_string("/sys/kernel/debug/fault_around_bytes").ok();
@@ -196,15 +177,13 @@ enum How {
     Fault,
     Prefetch(Advice),
     Read,
-    Random,
 }
 
-const HOWS: [(&str, How); 5] = [
+const HOWS: [(&str, How); 4] = [
     ("fault", How::Fault),
     ("willneed", How::Prefetch(Advice::WillNeed)),
     ("populate", How::Prefetch(Advice::PopulateRead)),
     ("read", How::Read),
-    ("random", How::Random),
 ];
 
 /// Waits until a part of a file is in the page cache; returns whether it came.
@@ -248,10 +227,6 @@ impl Trial for Reading {
         let mapped = |phase: Phase, threads| Phase { faults: self.mapped(pages, threads), ..phase };
         match self.how {
             How::Fault => vec![setup, prefetch, mapped(first, self.threads), second],
-            How::Random => {
-                let touched = |name| Phase::new(name, 0, self.threads).touches(pages).sum(self.sum);
-                vec![setup, prefetch, mapped(touched("first"), self.threads), touched("second")]
-            }
             How::Prefetch(Advice::WillNeed) => {
                 vec![setup, prefetch.sum(1), mapped(first, self.threads), second]
             }
@@ -314,9 +289,6 @@ impl Reading {
         let map = FileMap::new(&self.file, self.len_bytes)?;
         // A kernel without THP refuses, and has base pages anyway.
         let _ = map.advise(Advice::NoHugePage);
-        if self.how == How::Random {
-            map.advise(Advice::Random)?;
-        }
         if let How::Prefetch(advice) = self.how {
             map.advise(advice).map_err(|error| match advice {
                 Advice::PopulateRead => Refusal(format!("{error}; it takes Linux 5.14")),
@@ -334,18 +306,7 @@ impl Reading {
             Held::Nothing => return Err(Refusal("filemap: prefetch comes before reading".into())),
             Held::Mapping(map) => {
                 let (map, page_bytes) = (&*map, page::size());
-                let pages = map.len_bytes() / page_bytes;
-                let is_random = self.how == How::Random;
-                // Every page once, and never a neighbour of the one before: a prime has no common factor with fewer pages.
-                let head = |at: usize| at.wrapping_mul(PRIME) % pages * page_bytes;
-                let heads = |part: Range<usize>| {
-                    let words = part.map(|at| map.sum(head(at)..head(at) + WORD_BYTES, 1));
-                    Ok(words.fold(0, u64::wrapping_add))
-                };
-                team::together(team::parts(pages, threads), |part| {
-                    if is_random {
-                        return heads(part);
-                    }
+                team::together(team::parts(map.len_bytes() / page_bytes, threads), |part| {
                     Ok(map.sum(part.start * page_bytes..part.end * page_bytes, 1))
                 })?
             }
@@ -373,7 +334,7 @@ const CHARTS: &[Chart] = &[Chart {
     x_label: "threads",
     y_label: "GB/s, prefetching included",
     values: |cell, found| {
-        if cell.text("cache") != Ok("warm") || cell.text("how") == Ok("random") {
+        if cell.text("cache") != Ok("warm") {
             return Vec::new();
         }
         let bytes = cell.number("mib").map_or(0, |mib| mib << 20) as f64;

@@ -33,6 +33,7 @@ fn defaults(experiment: &str) -> Vec<(String, String)> {
         "fault-rate" => "arm=kernel mib=512 threads=1 lines=1",
         "zeroing" => "engine=cached from=cold order=0 mib=128",
         "latency" => "kib=16",
+        "major" => "source=file beside=none mib=64",
         "stride" => "array=ones mib=256 stride=1",
         _ => "",
     };

@@ -147,19 +147,30 @@ fn a_limit_that_is_not_enforced_is_no_limit() {
 }
 
 #[test]
-fn a_hard_fault_is_held_against_a_soft_one_and_a_pass_with_readahead_tells_nothing() {
-    let of = |how: &str, hard_ns: f64| {
-        let cell = |cache| format!("filemap how={how} cache={cache} mib=16 threads=1");
-        let of = |cache, ns, kind| {
-            let faults = exactly(3, &cell(cache), "first", kind, 100.0);
-            [exactly(3, &cell(cache), "first", "wall_ns", 100.0 * ns), faults].concat()
+fn a_major_fault_is_held_against_a_minor_one() {
+    let of = |hard_ns: f64| {
+        let of = |source, ns, kind| {
+            let cell = format!("major source={source} beside=none mib=16");
+            let faults = exactly(3, &cell, "touch", kind, 100.0);
+            [exactly(3, &cell, "touch", "wall_ns", 100.0 * ns), faults].concat()
         };
         verdict(
             "hardware-hard-faults",
-            &results(&[of("cold", hard_ns, "major_faults"), of("warm", 2e3, "minor_faults")]),
+            &results(&[of("file", hard_ns, "major_faults"), of("cached", 2e3, "minor_faults")]),
         )
     };
-    assert_eq!([of("random", 9e4), of("random", 6e3), of("fault", 9e4)], [REPRODUCED, REFUTED, CANNOT_SAY]);
+    assert_eq!([of(9e4), of(6e3)], [REPRODUCED, REFUTED]);
+}
+
+#[test]
+fn mapping_beside_major_faults_is_held_against_mapping_alone() {
+    let of = |beside_ns: f64| {
+        let of = |beside: &str, ns| {
+            exactly(3, &format!("major source=maps beside={beside} mib=16"), "touch", "wall_ns", ns)
+        };
+        verdict("queue-hard-fault-blocks", &results(&[of("none", 1e6), of("major", beside_ns)]))
+    };
+    assert_eq!([of(2e6), of(1.1e6)], [REPRODUCED, REFUTED]);
 }
 
 #[test]
