@@ -42,6 +42,13 @@ impl Chosen {
                 return Err(Refusal(format!("{name} has no parameter {parameter}; it has {known}")));
             }
         }
+        for (parameter, values) in &given {
+            let is_number = |text: &str| text.parse::<u64>().is_ok();
+            let is_counted = own.iter().filter_map(|cell| cell.text(parameter).ok()).all(is_number);
+            if let Some(wrong) = values.iter().find(|value| is_counted && !is_number(value)) {
+                return Err(Refusal(format!("{name}: {parameter}={wrong}: {parameter} is a number")));
+            }
+        }
         let is_given = |parameter: &str| given.iter().any(|(found, _)| found == parameter);
         let usual: Vec<_> = experiment.sheet().usual.iter().filter(|(name, _)| !is_given(name)).collect();
         let mut cells: Vec<Cell> = own
@@ -250,6 +257,7 @@ mod tests {
         assert!(refused("touch", &["threads="]).contains("NAME=VALUE"));
         assert!(refused("touch", &["mib=1..5000"]).contains("name fewer values"));
         assert!(refused("prefault", &["trap=none", "way=none"]).contains("no cell with"));
+        assert_eq!(refused("touch", &["mib=4", "threads=foo"]), "touch: threads=foo: threads is a number");
     }
 
     #[test]

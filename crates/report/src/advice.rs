@@ -220,7 +220,7 @@ fn memory_cost(winner: &Score, base: &Score) -> String {
     let more = winner.peak_rss_bytes - base.peak_rss_bytes;
     let share = 100.0 * more / base.peak_rss_bytes;
     if more.abs() < 1e6 || share.abs() < 1.0 {
-        return "no memory".into();
+        return "hardly any memory".into();
     }
     let word = if more > 0.0 { "more" } else { "less" };
     format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))

@@ -59,8 +59,8 @@ pub fn svg(comparison: &Comparison) -> String {
             }
         })
         .collect();
-    let subtitle = format!("elapsed ms with 95 % intervals, {}", rounds(comparison));
-    svg::bars(answer(comparison).first().map_or("", String::as_str), &subtitle, &bars)
+    let subtitle = format!("medians with 95 % intervals, {}", rounds(comparison));
+    svg::bars("Wall time of each command, ms", &subtitle, &bars)
 }
 
 /// A sentence for each command but the first.

@@ -283,10 +283,10 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     if header.settings.user_only || settings.user_only {
         facts.push("user mode only (:u)".to_owned());
     }
-    facts.push(match (header.settings.every_fault, header.settings.sample_period) {
-        (true, _) => "every fault recorded".to_owned(),
-        (false, 0) => "recorded in bursts".to_owned(),
-        (false, period) => format!("1 of {period} faults sampled"),
+    let recorded = Count(run.profile.faults.len() as u64);
+    facts.push(match header.settings.every_fault {
+        true => "every fault recorded".to_owned(),
+        false => format!("{recorded} of them recorded"),
     });
     if fold.known_share() < 1.0 {
         facts.push(format!("stacks known of {}", Percent(fold.known_share())));

@@ -251,12 +251,16 @@ fn no_pattern(p: &Pattern<'_>) -> String {
             .to_owned();
     }
     match (p.row.refault, p.blocks) {
-        (Some(_), _) => "mostly first touches, and no cure fits".to_owned(),
-        (None, true) => "memory outside the recorded blocks, and no cure fits".to_owned(),
+        (Some(_), _) => {
+            "mostly first touches, which no kept memory serves; faultless advise tries huge pages".to_owned()
+        }
+        (None, true) => "memory outside the recorded blocks; faultless advise tries huge pages".to_owned(),
         (None, false) if p.is_static => {
             "no cure fits; record --alloc cannot reach a statically linked program".to_owned()
         }
-        (None, false) => "no cure fits; record --alloc shows which blocks are touched".to_owned(),
+        (None, false) => {
+            "record --alloc shows which blocks are touched; faultless advise tries every cure".to_owned()
+        }
     }
 }
 

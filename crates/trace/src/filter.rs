@@ -108,6 +108,11 @@ impl Filter {
         words.join("; ")
     }
 
+    /// Whether only a span of time is asked for.
+    fn is_of_time(&self) -> bool {
+        self.time_ns.is_some() && *self == Self { time_ns: self.time_ns.clone(), ..Self::default() }
+    }
+
     /// Why nothing is left, and the names to choose from.
     fn nothing(&self, profile: &Profile, naming: &Naming<'_>) -> String {
         const NAMED: usize = 8;
@@ -136,7 +141,10 @@ impl Filter {
                 format!("; the recording has, most faults first: {}", names.join("; "))
             }
         };
-        format!("no recorded fault is of {}{has}", self.words())
+        match self.is_of_time() {
+            true => format!("no fault was recorded {}", self.words()),
+            false => format!("no recorded fault is of {}{has}", self.words()),
+        }
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 fn interval(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(10);
     let found = text.parse().map(Duration::from_millis).or_else(|_| span(text))?;
-    if found < LEAST { Err("the least is 10ms".into()) } else { Ok(found) }
+    if found < LEAST { Err("the least is 10ms; a number without a unit is in ms".into()) } else { Ok(found) }
 }
 
 /// Runs the command several times. A request to end keeps the finished runs. If no run ended by itself: how

@@ -265,7 +265,7 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     headed("What to do", palette, lines)
 }
 
-/// `No cure known for these 3 sites: fill (fill.c:12), read, parse: no cure fits.`
+/// `No cure known for these 3 sites: fill (fill.c:12), read, parse: pages of files.`
 pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
     let sites = |why: &str| {
         let sites: Vec<String> =

@@ -10,13 +10,13 @@ pub(super) const WIDTH: f64 = 760.0;
 pub(super) const MARGIN: f64 = 32.0;
 
 /// The styles of all pictures.
-pub(super) const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
+pub(super) const STYLE: &str = "svg:root{max-width:100%;height:auto}text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
 .card{fill:#ffffff;stroke:#d8dee4}.title{font-size:20px;font-weight:600}.sub{font-size:13px;fill:#656d76}\
 .tick{font-size:12px;fill:#656d76}.name{font-size:14px}.key{font-size:14px;font-weight:600}\
 .grid{stroke:#e6eaef}.axis{stroke:#8c959f}.band{fill:#0969da;fill-opacity:.18}.line{fill:none;stroke:#0969da;stroke-width:2}\
 .lost{fill:#afb8c1;fill-opacity:.22}.mark{stroke:#1a7f37;stroke-width:1.5;stroke-dasharray:4 4}.dot{fill:#1a7f37;stroke:#ffffff;stroke-width:2}\
 .good{fill:#1a7f37}.bar{fill:#8fb8e8}.best{fill:#2da44e}.whisker{stroke:#1f2328;stroke-width:1.5}\
-@media screen and (prefers-color-scheme:dark){text{fill:#e6edf3}.card{fill:#0d1117;stroke:#30363d}.sub,.tick{fill:#8b949e}\
+@media screen and (prefers-color-scheme:dark){svg:root{background:#0d1117}text{fill:#e6edf3}.card{fill:#0d1117;stroke:#30363d}.sub,.tick{fill:#8b949e}\
 .grid{stroke:#21262d}.axis{stroke:#6e7681}.band{fill:#4493f8;fill-opacity:.25}.line{stroke:#4493f8}\
 .lost{fill:#6e7681;fill-opacity:.18}.mark{stroke:#3fb950}.dot{fill:#3fb950;stroke:#0d1117}.good{fill:#3fb950}.bar{fill:#2f5f96}.best{fill:#238636}\
 .whisker{stroke:#e6edf3}}";
