@@ -206,7 +206,7 @@ fn most_committed_bytes(memory_and_swap_bytes: f64, is_strict: bool) -> Option<f
 /// How much memory all programs together may commit here, and how much memory and swap there is.
 fn limits() -> Option<(f64, f64)> {
     let memory = Memory::now();
-    let swap = Host::read_basics().swaps.unwrap_or_default().iter().map(|swap| swap.len_bytes).sum::<u64>();
+    let swap = Host::read().swaps.unwrap_or_default().iter().map(|swap| swap.len_bytes).sum::<u64>();
     Some((memory.commit_limit_bytes? as f64, (memory.total_bytes? + swap) as f64))
 }
 
