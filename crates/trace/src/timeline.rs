@@ -144,6 +144,8 @@ pub struct Lane {
     pub fault_count: f64,
     /// CPU time in them, corrected, ns.
     pub fault_ns: f64,
+    /// The part of it that faults recorded one by one stand for, ns; samples stand for the rest.
+    pub recorded_ns: f64,
     /// Its faults in the order in which they began: time in ns, duration in ns if the end was seen, address, index into
     /// [`Timeline::classes`].
     pub faults: Vec<(u64, Option<u64>, u64, u32)>,
@@ -278,6 +280,8 @@ impl Timeline {
         for fault in &found.faults {
             if let Some(lane) = threads.at(fault.pid, fault.tid, fault.enter_ns) {
                 let weighted = classes.weighted(fault.enter_ns, fault.tid);
+                let is_timed = fault.kind != Kind::Major && fault.duration_ns.is_some();
+                lane.recorded_ns += weighted.filter(|_| is_timed).map_or(0.0, |w| w.cost_ns);
                 let class = classes.number(Class {
                     kind: fault.kind,
                     major: fault.kind == Kind::Major,

@@ -86,12 +86,15 @@ const readLane = (about, reader, run) => {
     cpuStack[i] = reader.next() - 1;
   }
   Object.assign(lane, { begins, states, blocks, end: begins[about.spans], at, length, kind, place, cost, cpuAt, cpuStack });
-  // Spans are as read and samples are rounded: what turns their sum into the lane's time in faults, as the totals have it.
-  let read = 0;
-  for (let i = 0; i < about.faults; i++) read += asRead(lane, run, i, Infinity);
-  lane.scale = read > 0 ? about.time / read : 1;
+  // Spans are as read and samples are rounded: what turns their sums into the lane's time in faults, as the totals have it.
+  const read = [0, 0];
+  for (let i = 0; i < about.faults; i++) read[isSample(lane, i)] += asRead(lane, run, i, Infinity);
+  lane.scales = [about.recorded, about.time - about.recorded].map((time, i) => read[i] > 0 ? Math.max(0, time) / read[i] : 1);
   return lane;
 };
+
+// 1 for a sample, 0 for a fault that was recorded with its end.
+const isSample = (lane, fault) => lane.length[fault] >= 0 ? 0 : 1;
 
 // Time of a fault as it was read, or as its sample stands for, up to a time; none of a major one, which waits for a disk.
 const asRead = (lane, run, fault, to) => {

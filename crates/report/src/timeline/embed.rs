@@ -84,7 +84,7 @@ fn about(shown: &Shown<'_>) -> Value {
         json!({
             "pid": lane.pid, "tid": lane.tid, "name": lane.name, "begin": since(lane.begin_ns),
             "spans": lane.spans.len(), "faults": lane.faults.len(), "locks": lane.lock_waits.len(), "cpu": lane.cpu.len(),
-            "time": lane.fault_ns,
+            "time": lane.fault_ns, "recorded": lane.recorded_ns,
         })
     };
     let mut texts = Strings::default();

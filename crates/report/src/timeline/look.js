@@ -114,7 +114,7 @@ const summaryOf = (run, from, to, several) => {
     const [first, end] = faultsWithin(lane, from, to);
     for (let i = first; i < end; i++) {
       const one = run.classes[lane.kind[i]];
-      perClass[lane.kind[i]] += lane.scale * asRead(lane, run, i, to);
+      perClass[lane.kind[i]] += lane.scales[isSample(lane, i)] * asRead(lane, run, i, to);
       counts[lane.kind[i]] += one.weight;
     }
     for (const lock of lane.locks) locks += Math.max(0, Math.min(to, lock.end) - Math.max(from, lock.begin));

@@ -2,7 +2,7 @@
 
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::observation::{Counts, Observation, Usage};
+use faultless_trace::observation::{Counts, Observation, Usage, What};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::{Group, Sites};
@@ -105,6 +105,20 @@ fn all_views_of_a_recording_have_the_same_totals() {
         let lanes_ns: f64 = timeline.lanes.iter().map(|lane| lane.fault_ns).sum();
         if !timeline.lanes.is_empty() {
             near(name, "time of the lanes", lanes_ns + beyond_ns, time_ns);
+        }
+        // What recorded faults stand for and what samples stand for are parts of a lane's time.
+        let is_sampled =
+            recording.observation.records.iter().any(|record| matches!(record.what, What::Sample { .. }));
+        for lane in &timeline.lanes {
+            assert!(
+                lane.recorded_ns <= lane.fault_ns * (1.0 + 1e-9),
+                "{name}: {} of {}",
+                lane.recorded_ns,
+                lane.fault_ns
+            );
+            if !is_sampled && lane.faults.iter().all(|fault| fault.1.is_some()) {
+                near(name, "time of recorded faults", lane.recorded_ns, lane.fault_ns);
+            }
         }
     }
 }
