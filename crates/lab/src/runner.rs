@@ -151,7 +151,7 @@ impl<'a> Runner<'a> {
                 return Ok(Ended::Finished);
             }
             planned = planned.max(done + wanted.len());
-            self.shuffle(&mut wanted);
+            self.rng.shuffle(&mut wanted);
             let mut is_out_of_time = false;
             for (cell, bytes) in wanted {
                 let spent_ns = counters::now_ns() - begin_ns;
@@ -232,12 +232,6 @@ impl<'a> Runner<'a> {
         }
         let mut probe = Region::base_pages(PROBE_BYTES, page::size()).ok()?;
         time_groups(probe.bytes_mut(), PROBE_BYTES).pop()
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for at in (1..items.len()).rev() {
-            items.swap(at, self.rng.below(at + 1));
-        }
     }
 }
 

@@ -13,6 +13,8 @@ mod fold;
 mod kernel;
 mod picture;
 
+use std::collections::BTreeMap;
+
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
 use faultless_trace::findings::FaultPath;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
@@ -113,11 +115,10 @@ impl Stack {
 /// Draws one run. `None` if there is nothing to draw: no fault, or no fault with a known time.
 pub fn svg(run: &Run, settings: Settings) -> Option<String> {
     let fold = Fold::new(run, settings, true);
-    let stacks = fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect();
     Picture {
         title: title("Page faults", settings),
         lines: head(&[run], &subtitle(run, &fold, settings)),
-        stacks,
+        stacks: joined(&fold.stacks),
         colours: fold
             .origins
             .iter()
@@ -133,8 +134,6 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
 /// [`svg`]. The widths add up to `whole`; a filter's part of the run is `selected`.
 pub fn json(run: &Run, settings: Settings) -> Option<String> {
     let fold = Fold::new(run, settings, true);
-    let stacks: Vec<_> =
-        fold.stacks.iter().map(|(frames, width)| json!({ "frames": frames, "width": width })).collect();
     let header = &run.recording.header;
     let document = json!({
         "schema": 1,
@@ -148,7 +147,7 @@ pub fn json(run: &Run, settings: Settings) -> Option<String> {
         "faults": fold.faults,
         "disk_ns": fold.disk_ns,
         "stacks_known": fold.known_share(),
-        "stacks": stacks,
+        "stacks": widths(&fold.stacks),
     });
     (fold.whole() > 0.0).then(|| text::json(&document))
 }
@@ -166,7 +165,7 @@ pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
         title: "The kernel in page faults by time".to_owned(),
         lines,
         colours: fold.colours(),
-        stacks: fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect(),
+        stacks: joined(&fold.stacks),
         legend: KernelFold::legend(),
         measure: Measure::Time,
     }
@@ -176,8 +175,6 @@ pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
 /// The same as JSON, with each stack's CPU time in ns.
 pub fn kernel_json(recording: &Recording, inverted: bool) -> Option<String> {
     let fold = fold_kernel(recording, inverted)?;
-    let stacks: Vec<_> =
-        fold.stacks.iter().map(|(frames, width)| json!({ "frames": frames, "width": width })).collect();
     Some(text::json(&json!({
         "schema": 1,
         "command": recording.header.command,
@@ -186,8 +183,18 @@ pub fn kernel_json(recording: &Recording, inverted: bool) -> Option<String> {
         "inverted": inverted,
         "samples": fold.samples,
         "whole": fold.stacks.values().sum::<f64>(),
-        "stacks": stacks,
+        "stacks": widths(&fold.stacks),
     })))
+}
+
+/// Stacks as inferno reads them.
+fn joined(stacks: &BTreeMap<Vec<String>, f64>) -> Vec<(String, f64)> {
+    stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect()
+}
+
+/// Stacks as JSON.
+fn widths(stacks: &BTreeMap<Vec<String>, f64>) -> Vec<serde_json::Value> {
+    stacks.iter().map(|(frames, width)| json!({ "frames": frames, "width": width })).collect()
 }
 
 fn fold_kernel(recording: &Recording, inverted: bool) -> Option<KernelFold> {

@@ -16,15 +16,18 @@ const WIDEST: usize = 160;
 /// The width of an unresized terminal.
 pub(crate) const SCREEN: usize = 80;
 
+/// The side at which the cells of a column are flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// Words.
     Left,
+    /// Figures.
     Right,
 }
 
 /// Lays out rows in columns, two blanks apart, after `indent` blanks. Lines have no trailing blanks. Rows may
 /// have different lengths.
-pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
+pub fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
     let mut widths = vec![0; align.len()];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {

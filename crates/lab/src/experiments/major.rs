@@ -15,12 +15,13 @@ use std::fs::File;
 
 use faultless_os::advise::Advice;
 use faultless_os::counters::{self, Who};
-use faultless_os::file::{self, FileMap};
+use faultless_os::file::FileMap;
 use faultless_os::host::Host;
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_trace::measurement::Rng;
 
+use super::memory;
 use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
@@ -37,6 +38,10 @@ const MAPS_PER_MIB: usize = 64;
 const SEED: u64 = 10;
 /// How often the kernel is asked to write memory to swap. It keeps pages that are still being written.
 const ATTEMPTS: usize = 50;
+
+/// The remedy for want of swap. Pages that went to a disk stay in memory until the kernel needs the room; zram keeps none.
+const ZRAM: &str = "take swap in zram: as root, modprobe zram && echo 1G >/sys/block/zram0/disksize && mkswap /dev/zram0 && \
+                    swapon -p 9 /dev/zram0";
 
 impl Experiment for Major {
     fn name(&self) -> &'static str {
@@ -93,15 +98,11 @@ impl Experiment for Major {
         if source == Source::Swap {
             let free = Host::read().swaps.unwrap_or_default();
             if free.iter().map(|swap| swap.len_bytes).sum::<u64>() < len_bytes as u64 {
-                return Err(Refusal(format!(
-                    "{cell}: there is no swap for {} MiB: as root, fallocate -l 1G swapfile && chmod 600 swapfile && mkswap \
-                     swapfile && swapon swapfile",
-                    len_bytes >> 20
-                )));
+                return Err(Refusal(format!("{cell}: there is no swap for {} MiB: {ZRAM}", len_bytes >> 20)));
             }
         }
         let places = places(len_bytes);
-        Ok(Box::new(Reading { source, is_beside, len_bytes, places, file: None, held: None, beside: None }))
+        Ok(Box::new(Reading { source, is_beside, len_bytes, places, held: None, beside: None }))
     }
 }
 
@@ -125,10 +126,7 @@ const SOURCES: [(&str, Source); 5] = [
 /// A byte offset in each window, in a random order.
 fn places(len_bytes: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..len_bytes / WINDOW).map(|window| window * WINDOW).collect();
-    let mut rng = Rng::from_seed(SEED);
-    for at in (1..places.len()).rev() {
-        places.swap(at, rng.below(at + 1));
-    }
+    Rng::from_seed(SEED).shuffle(&mut places);
     places
 }
 
@@ -164,7 +162,6 @@ struct Reading {
     is_beside: bool,
     len_bytes: usize,
     places: Vec<usize>,
-    file: Option<File>,
     held: Option<Held>,
     beside: Option<Beside>,
 }
@@ -182,7 +179,7 @@ impl Trial for Reading {
         let count = self.places.len();
         let touch = match self.source {
             Source::Maps => {
-                let count = self.len_bytes / (1 << 20) * MAPS_PER_MIB;
+                let count = self.maps();
                 Phase::new("touch", count, 1).touches(count).sum(count as u64)
             }
             // The checksum is the number of major faults.
@@ -203,8 +200,7 @@ impl Trial for Reading {
         match phase {
             SETUP => self.set_up().map(|()| 0),
             TOUCH if self.source == Source::Maps => {
-                let count = self.len_bytes / (1 << 20) * MAPS_PER_MIB;
-                let done = team::together(vec![count], |count| (0..count).map(|_| map_once()).sum())?;
+                let done = team::together(vec![self.maps()], |count| (0..count).map(|_| map_once()).sum())?;
                 Ok(done.noted(notes, true))
             }
             TOUCH => self.read(),
@@ -221,15 +217,19 @@ fn map_once() -> Result<u64, Refusal> {
 }
 
 impl Reading {
+    /// Maps, touches and unmaps of `source=maps`.
+    fn maps(&self) -> usize {
+        (self.len_bytes >> 20) * MAPS_PER_MIB
+    }
+
     fn set_up(&mut self) -> Result<(), Refusal> {
         match self.source {
             Source::File | Source::Cached => {
                 let file = written(self.len_bytes)?;
                 if self.source == Source::File {
-                    forget(&file, self.len_bytes)?;
+                    memory::forget(&file, self.len_bytes, "major")?;
                 }
                 self.held = Some(Held::File(without_read_ahead(&file, self.len_bytes)?));
-                self.file = Some(file);
             }
             Source::Swap => self.held = Some(Held::Memory(swapped(self.len_bytes)?)),
             Source::Anonymous => {
@@ -239,7 +239,7 @@ impl Reading {
                 let (len_bytes, places) = (self.len_bytes, self.places.clone());
                 let file = written(len_bytes)?;
                 self.beside = Some(Beside::start(1, 1, move || {
-                    forget(&file, len_bytes)?;
+                    memory::forget(&file, len_bytes, "major")?;
                     let map = without_read_ahead(&file, len_bytes)?;
                     Ok(u64::from(map.time_reads(places.iter().copied()).count() == places.len()))
                 }));
@@ -279,19 +279,6 @@ fn written(len_bytes: usize) -> Result<File, Refusal> {
     Ok(file)
 }
 
-/// Takes it out of the page cache.
-fn forget(file: &File, len_bytes: usize) -> Result<(), Refusal> {
-    file::forget(file)?;
-    if FileMap::new(file, len_bytes)?.cached_bytes() > 0 {
-        let folder = std::env::temp_dir();
-        return Err(Refusal(format!(
-            "major: files of {} can't leave the page cache: set TMPDIR to a folder on a disk",
-            folder.display()
-        )));
-    }
-    Ok(())
-}
-
 fn without_read_ahead(file: &File, len_bytes: usize) -> Result<FileMap, Refusal> {
     let map = FileMap::new(file, len_bytes)?;
     map.advise(Advice::Random)?;
@@ -312,11 +299,7 @@ fn swapped(len_bytes: usize) -> Result<Region, Refusal> {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let left = region.resident_bytes() >> 10;
-    // After writing to a disk the kernel keeps the pages until it needs the room. zram keeps none.
-    Err(Refusal(format!(
-        "major: {left} KiB of swapped pages stay in memory: take swap in zram: as root, modprobe zram && echo 1G >/sys/block/zram0/\
-         disksize && mkswap /dev/zram0 && swapon -p 9 /dev/zram0"
-    )))
+    Err(Refusal(format!("major: {left} KiB of swapped pages stay in memory: {ZRAM}")))
 }
 
 #[cfg(test)]

@@ -1,15 +1,33 @@
 //! Memory for experiments: one kind of page or the remedy, and touches that can't be optimised away.
 
+use std::fs::File;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use faultless_os::file::{self, FileMap};
 use faultless_os::touch::Region;
 use faultless_os::{advise, page};
 use faultless_prof::price::work;
 
 use crate::cell::{Cell, Refusal};
 use crate::experiment::Phase;
+
+/// Takes a file out of the page cache. `what` begins the refusal.
+///
+/// # Errors
+/// Its pages stay: the file system lies in memory.
+pub(super) fn forget(file: &File, len_bytes: usize, what: &str) -> Result<(), Refusal> {
+    file::forget(file)?;
+    if FileMap::new(file, len_bytes)?.cached_bytes() > 0 {
+        let folder = std::env::temp_dir();
+        return Err(Refusal(format!(
+            "{what}: {} lies in memory, its files can't leave the page cache: set TMPDIR to a folder on a disk",
+            folder.display()
+        )));
+    }
+    Ok(())
+}
 
 /// Bytes of a THP.
 ///

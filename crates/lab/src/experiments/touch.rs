@@ -329,14 +329,7 @@ fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
     file.write_all(&bytes)?;
     file.sync_all()?;
     if flush {
-        file::forget(&file)?;
-        if FileMap::new(&file, FILE_BYTES)?.cached_bytes() > 0 {
-            let folder = std::env::temp_dir();
-            return Err(Refusal(format!(
-                "flush=yes: {} lies in memory, its files can't leave the page cache: set TMPDIR to a folder on a disk",
-                folder.display()
-            )));
-        }
+        memory::forget(&file, FILE_BYTES, "flush=yes")?;
     }
     Ok(Beside::start(threads, sum, move || touch_file(&file, flush)))
 }

@@ -22,7 +22,7 @@ fn part(function: &str) -> usize {
     }
 }
 
-/// The fault path of one or more recordings, folded.
+/// The fault path of a recording, folded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KernelFold {
     /// Functions, from the entry of the fault on, with their CPU time, ns.

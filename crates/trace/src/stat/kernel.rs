@@ -267,19 +267,23 @@ fn is_any(function: &str, prefixes: &[&str]) -> bool {
     })
 }
 
+/// Index of the phase that a function's name tells.
+fn known(function: &str) -> Option<usize> {
+    PHASES.iter().position(|(_, prefixes)| is_any(function, prefixes))
+}
+
 /// The phase of a function of the fault path, if its name tells.
 pub fn phase_of_function(function: &str) -> Option<&'static str> {
-    PHASES.iter().find(|(_, prefixes)| is_any(function, prefixes)).map(|(phase, _)| *phase)
+    known(function).map(|phase| PHASES[phase].0)
 }
 
 /// Index of the phase of a stack of the fault path.
 fn phase_of(stack: &[String]) -> usize {
-    let known = |f: &String| PHASES.iter().position(|(_, prefixes)| is_any(f, prefixes));
     let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "__handle_mm_fault", "handle_pte_fault"]);
     match stack.first() {
         // The large dispatchers belong to no phase.
         Some(leaf) if !generic(&leaf) => PHASES.len(),
-        _ => stack.iter().filter(generic).find_map(known).unwrap_or(PHASES.len()),
+        _ => stack.iter().filter(generic).find_map(|f| known(f)).unwrap_or(PHASES.len()),
     }
 }
 

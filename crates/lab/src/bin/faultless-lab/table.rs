@@ -8,6 +8,7 @@ use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
 use faultless_lab::{Document, Experiment, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
+use faultless_report::table::{Align, columns};
 use faultless_trace::measurement::{Bytes, Count, median_interval};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
@@ -255,17 +256,9 @@ pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
         std::iter::once(origin(row)).chain(row.parameters.iter().cloned()).chain(figures).collect()
     };
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(line)).collect();
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
-            0 => format!("{cell:width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    let mut align = vec![Align::Right; lines[0].len()];
+    align[0] = Align::Left;
+    columns(0, &align, &lines).join("\n") + "\n"
 }
 
 /// Three significant digits, and whole numbers from 100 on.
