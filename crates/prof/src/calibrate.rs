@@ -101,16 +101,17 @@ impl Calibrator {
     /// Takes the missing rounds, as far as they are worth it for a program of that much CPU time, and
     /// returns the calibration with the cost of one record.
     pub(crate) fn finish(mut self, cpu_ns: u64) -> Option<(Calibration, Option<WriteCost>)> {
-        if !self.is_whole() {
-            self.is_resumable = self.end.is_some();
-            self.resume();
-        }
-        if self.pair.is_some() {
-            let worth = (cpu_ns as f64 / t::CALIBRATION_FULL_CPU_NS).min(1.0);
-            for (index, (_, wanted)) in TOUCHES.iter().enumerate() {
-                let wanted = (*wanted as f64 * worth).ceil() as usize;
+        let worth = (cpu_ns as f64 / t::CALIBRATION_FULL_CPU_NS).min(1.0);
+        for (index, (_, wanted)) in TOUCHES.iter().enumerate() {
+            let wanted = (*wanted as f64 * worth).ceil() as usize;
+            let missing = wanted.saturating_sub(self.rounds[index].taken);
+            if missing > 0 {
+                self.is_resumable = self.end.is_some();
+                self.resume();
+            }
+            if missing > 0 && self.pair.is_some() {
                 // A refusal leaves what there is.
-                let _ = self.take(index, wanted.saturating_sub(self.rounds[index].taken));
+                let _ = self.take(index, missing);
             }
         }
         self.pair = None;

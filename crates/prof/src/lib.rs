@@ -67,10 +67,8 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
 pub fn observe_with(request: Request, ticker: Option<Ticker<'_>>) -> Result<Observation, Failure> {
     let allow = request.allow;
     let (plan, words) = request.plan()?;
-    let mut observation = monitor::run(&plan, allow, &words[0], ticker)?;
-    observation.command = words;
-    observation.host = facts::host();
-    Ok(observation)
+    let observation = monitor::run(&plan, allow, &words[0], ticker)?;
+    Ok(Observation { command: words, ..observation })
 }
 
 /// Watches running processes and returns what was observed of them meanwhile.
@@ -85,9 +83,7 @@ pub fn observe_running(
     allow: Sources,
     ticker: Option<Ticker<'_>>,
 ) -> Result<Observation, Failure> {
-    let mut observation = monitor::attach(attach, allow, ticker)?;
-    observation.host = facts::host();
-    Ok(observation)
+    monitor::attach(attach, allow, ticker)
 }
 
 /// Watches all processes of the machine, this one among them. Ends as [`observe_running`].
@@ -99,7 +95,5 @@ pub fn observe_machine(
     allow: Sources,
     ticker: Option<Ticker<'_>>,
 ) -> Result<Observation, Failure> {
-    let mut observation = monitor::machine(until, allow, ticker)?;
-    observation.host = facts::host();
-    Ok(observation)
+    monitor::machine(until, allow, ticker)
 }

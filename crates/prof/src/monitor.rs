@@ -32,7 +32,7 @@ use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
 use crate::shape::Shape;
 use crate::subject::{self, Attached, Subject};
 use crate::windows::Windows;
-use crate::{tuning as t, write_cost};
+use crate::{facts, tuning as t, write_cost};
 
 pub use ticks::Ticker;
 use ticks::Ticks;
@@ -111,6 +111,8 @@ fn watch(
     mut subject: Subject,
     ticker: Option<Ticker<'_>>,
 ) -> Result<Observation, Failure> {
+    // Read while the program runs: at the end it would wait for that.
+    let host = facts::host();
     let mut ticks = ticker.map(|ticker| Ticks::new(ticker, &monitor));
     let left_ns = |ticks: &Option<Ticks<'_>>| ticks.as_ref().map_or(u64::MAX, Ticks::left_ns);
     while !subject.ended_within(monitor.pause_ns().min(left_ns(&ticks)), monitor.wakers()) {
@@ -122,6 +124,7 @@ fn watch(
     }
     let ended = monitor.finish(subject)?;
     Ok(Observation {
+        host,
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,

@@ -7,18 +7,18 @@ pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 pub(crate) const CALIBRATION_ROUNDS: usize = 16;
 /// Of these before the program starts, 1 ms: enough to know what a record costs, which bounds the recording.
 pub(crate) const CALIBRATION_FIRST_ROUNDS: usize = 4;
-/// Time from one round to the next while the program runs, ns. A round takes the recorder some 0.3 ms, which is 1.5 %
-/// of a processor until all are taken, 0.6 s.
-pub(crate) const CALIBRATION_PAUSE_NS: u64 = 20_000_000;
-/// CPU time of a program, ns, from which on all missing rounds are taken at its end: they cost 1 % of it. A
-/// shorter program gets a part of them.
-pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 1e9;
+/// Time from one round to the next while the program runs, ns. A round takes the recorder some 0.3 ms, which is 0.8 %
+/// of a processor until all are taken, 1.2 s. Every 20 ms cost a program on all processors twice as much.
+pub(crate) const CALIBRATION_PAUSE_NS: u64 = 40_000_000;
+/// CPU time of a program, ns, from which on all missing rounds are taken at its end: they cost 0.5 % of it.
+/// A shorter program gets a part of them.
+pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 2e9;
 /// The same for reads, and for writes to mapped pages. 16 rounds take some 8 ms. The offset of mapped pages
 /// varied by 35 ns from run to run with 16 rounds, and by 50 ns with 8.
 pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
 /// How often events are opened to measure what that costs every fault; the median counts. Each opening
-/// patches the kernel's code, some 0.4 ms.
-pub(crate) const CALIBRATION_OPENINGS: usize = 5;
+/// patches the kernel's code, some 0.35 ms, so five were a third of the time before a program starts.
+pub(crate) const CALIBRATION_OPENINGS: usize = 2;
 /// Huge pages touched twice after a run that may have had some: 0.4 to 2 ms in all.
 pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
 /// Smallest ring of the calibration, pages. It holds the records of a block, or once those with stacks.
