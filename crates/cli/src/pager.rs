@@ -13,13 +13,17 @@ use faultless_console::{Outcome, deliver, emit, sink::Sink};
 /// The shell's status when it can't run a command, from here on.
 const CANNOT_RUN: i32 = 126;
 
-/// Columns of the reader: `COLUMNS`, else the terminal's; `None` for a pipe or file without it.
+/// Columns of the reader: `COLUMNS`, else the terminal's; `None` for a pipe or file without it. Without a sink the reader
+/// is at standard output.
 pub(crate) fn columns(sink: Option<&Sink>) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
     let said = said.filter(|&columns: &usize| columns > 0);
-    let to_terminal = || sink.is_none() && io::stdout().is_terminal();
-    let own = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    said.or_else(|| own().filter(|_| to_terminal()))
+    let own = || match sink {
+        None => terminal_size::terminal_size_of(io::stdout()),
+        Some(Sink::Stderr) => terminal_size::terminal_size_of(io::stderr()),
+        Some(_) => None,
+    };
+    said.or_else(|| own().map(|(width, _)| usize::from(width.0)))
 }
 
 /// Writes a report into its file, or to standard output: through a pager if that is a terminal.

@@ -23,58 +23,60 @@ pub(crate) use sentence::{lost, share};
 pub use tick::{json_line, tick, tick_json};
 
 use crate::palette::Palette;
-use crate::table::{SCREEN, WIDTH, clip, wrap};
+use crate::table::{Room, SCREEN, WIDTH, clip, wrap};
 use crate::text;
 
 /// The last line of an incomplete answer.
 pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
 
-/// The report as text, at most 80 columns wide, with ANSI styles if `colour`.
+/// The report as text, with ANSI styles if `colour`. At most `columns` wide, but 60 to 80. `None`: 80.
 ///
 /// ```
 /// use faultless_trace::{Observation, Stat};
 /// let stat = Stat::from_observation(&Observation::default());
-/// assert!(faultless_report::stat::text(&stat, false).contains("no page faults"));
+/// assert!(faultless_report::stat::text(&stat, false, None).contains("no page faults"));
 /// ```
-pub fn text(stat: &Stat, colour: bool) -> String {
-    let palette = Palette(colour);
-    let mut sections = answer(stat, palette);
-    sections.push(told(&stat.notes, &stat.details, palette, SCREEN));
+pub fn text(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
+    let (palette, room) = (Palette(colour), Room::of(columns));
+    let mut sections = answer(stat, palette, room);
+    sections.push(told(&stat.notes, &stat.details, palette, room.up_to(SCREEN)));
     if !stat.missing.is_empty() {
         sections.push(vec![palette.faint(EXPLAINS)]);
     }
     page(sections)
 }
 
-/// The same, at most 100 columns wide, with all kinds, what is missing and how to get it, the state of each
+/// The same, at most 100 columns wide or narrower, with all kinds, what is missing and how to get it, the state of each
 /// source, and how the figures came about.
-pub fn explain(stat: &Stat, colour: bool) -> String {
-    let palette = Palette(colour);
-    let mut sections = answer(stat, palette);
+pub fn explain(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
+    let (palette, room) = (Palette(colour), Room::of(columns));
+    let width = room.up_to(WIDTH);
+    let mut sections = answer(stat, palette, room);
     let basis = Basis {
         missing: &stat.missing,
         sources: &stat.sources,
         rests_on: rests_on(stat),
         notes: &stat.notes,
     };
-    sections.extend(explanation(&basis, vec![rows::sources(stat, palette)], palette, WIDTH));
+    sections.extend(explanation(&basis, vec![rows::sources(stat, palette, width)], palette, width));
     page(sections)
 }
 
-fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
+fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
+    let width = room.up_to(SCREEN);
     let command =
         if stat.command.is_empty() { "(no command)".to_owned() } else { text::command(&stat.command) };
     let answer = sentence::answer(stat);
     vec![
-        vec![palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)))],
-        wrap(" ", &answer, SCREEN).into_iter().map(|line| palette.strong(&line)).collect(),
-        section::usage(stat, palette),
-        rows::rows(stat, palette),
-        next::next(stat, palette),
-        section::time(stat, palette),
-        section::avoidable(stat, palette),
-        section::serialisation(stat, palette),
-        section::kernel(stat, palette),
+        vec![palette.faint(&format!(" faultless stat: {}", clip(&command, width - 17)))],
+        wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
+        section::usage(stat, palette, width),
+        rows::rows(stat, palette, width),
+        next::next(stat, palette, width),
+        section::time(stat, palette, width),
+        section::avoidable(stat, palette, width),
+        section::serialisation(stat, palette, width),
+        section::kernel(stat, palette, width),
     ]
 }
 

@@ -47,6 +47,21 @@ pub fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<Stri
     rows.iter().map(line).collect()
 }
 
+/// The columns of the reader, if known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room(Option<usize>);
+
+impl Room {
+    pub(crate) fn of(columns: Option<usize>) -> Self {
+        Self(columns)
+    }
+
+    /// The width to lay out for: `most` at most, and [`NARROWEST`] at least.
+    pub(crate) fn up_to(self, most: usize) -> usize {
+        self.0.map_or(most, |columns| columns.clamp(NARROWEST, most))
+    }
+}
+
 /// The width to lay out for, where the reader has so many columns, if known.
 pub(crate) fn fitting(columns: Option<usize>) -> usize {
     columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
@@ -70,6 +85,21 @@ pub(crate) fn folded(indent: usize, align: &[Align], rows: &[Vec<String>], width
         }
         parts += 1;
     }
+}
+
+/// Cells three blanks apart, after `indent` blanks, in as many lines of at most `width` as that takes.
+pub(crate) fn flowing(indent: usize, cells: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in cells {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 3 + cell.chars().count() <= width => {
+                line.push_str("   ");
+                line.push_str(cell);
+            }
+            _ => lines.push(" ".repeat(indent) + cell),
+        }
+    }
+    lines
 }
 
 /// Breaks text into lines of at most `width`. The first begins with `first`, the others with as many blanks.
@@ -179,6 +209,14 @@ mod tests {
         assert_eq!(folded(20)[1], [" 1 ms    9 %       7"]);
         assert_eq!(folded(19), [[" time  share", "   faults"], [" 1 ms    9 %", "        7"]]);
         assert_eq!(folded(4)[0], [" time", "   share", "   faults"]);
+    }
+
+    #[test]
+    fn cells_flow_into_as_many_lines_as_they_need() {
+        let cells = ["12 ms wall", "3 ms user", "4 ms system"].map(str::to_owned);
+        assert_eq!(flowing(1, &cells, 40), [" 12 ms wall   3 ms user   4 ms system"]);
+        assert_eq!(flowing(1, &cells, 24), [" 12 ms wall   3 ms user", " 4 ms system"]);
+        assert_eq!((Room(Some(9)).up_to(80), Room(Some(99)).up_to(80), Room(None).up_to(80)), (60, 80, 80));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use faultless_trace::repeat::Repeated;
 use super::attach::{self, Target};
 use super::run::size::span;
 use super::status;
+use crate::pager;
 
 /// Show what the page faults of a program cost.
 ///
@@ -88,7 +89,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let report = if args.json {
             faultless_report::stat::repeated_json(&repeated)
         } else {
-            faultless_report::stat::repeated(&repeated, sink.wants_colour())
+            faultless_report::stat::repeated(&repeated, sink.wants_colour(), pager::columns(Some(&sink)))
         };
         sink.write(&report)?;
         return Ok(status::of(repeated.exit()));
@@ -123,9 +124,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     } else if args.json {
         faultless_report::stat::json(&stat)
     } else if args.explain {
-        faultless_report::stat::explain(&stat, sink.wants_colour())
+        faultless_report::stat::explain(&stat, sink.wants_colour(), pager::columns(Some(&sink)))
     } else {
-        faultless_report::stat::text(&stat, sink.wants_colour())
+        faultless_report::stat::text(&stat, sink.wants_colour(), pager::columns(Some(&sink)))
     };
     sink.write(&report)?;
     Ok(status::of(exit))

@@ -7,7 +7,7 @@ use faultless_trace::stat::{FaultTime, Interval};
 use super::section::headed;
 use super::sentence::waits_for_disk;
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, columns};
+use crate::table::{Align, columns, wrap};
 use crate::text;
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
@@ -19,13 +19,13 @@ pub(crate) fn takes_little(seconds: Interval, share: Interval) -> bool {
     share.high < WORTH_FROM || seconds.high < WORTH_FROM_SECONDS
 }
 
-pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     if stat.faults() == 0 {
         return Vec::new();
     }
     let is_little = |time: &FaultTime| takes_little(time.seconds, time.share);
     if !waits_for_disk(stat) && stat.time.as_ref().is_some_and(is_little) {
-        return vec![format!(" Next: {NOTHING}")];
+        return wrap(" Next: ", NOTHING, width);
     }
     if stat.command == ALL_PROCESSES {
         return headed("Next", palette, vec!["   which process   faultless top".to_owned()]);
@@ -34,7 +34,7 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     const SITE: &str = "which code faults";
     let command = text::command(&stat.command);
     // A command that is cut off can't be run.
-    let room = SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len();
+    let room = width - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
     headed("Next", palette, columns(3, &[Align::Left; 2], &[line(CURE, "advise"), line(SITE, "record")]))
@@ -44,6 +44,7 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::stat::sentence::answer;
+    use crate::table::SCREEN;
     use faultless_trace::observation::{Observation, Usage};
     use faultless_trace::stat::Source;
 
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn little_time_is_worth_nothing_unless_many_faults_wait_for_the_disk() {
-        let says_nothing = |stat: &Stat| next(stat, Palette(false)).concat().contains(NOTHING);
+        let says_nothing = |stat: &Stat| next(stat, Palette(false), SCREEN).concat().contains(NOTHING);
         let (few, many) = (stat(3000, 9), stat(71, 3000));
         assert!(says_nothing(&few) && !says_nothing(&many));
         assert!(!answer(&few).contains("disk"));

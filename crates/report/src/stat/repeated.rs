@@ -6,16 +6,16 @@ use faultless_trace::repeat::{Repeated, Spread};
 use super::page;
 use crate::advice;
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, clip, columns, wrap};
+use crate::table::{Align, Room, SCREEN, clip, folded, wrap};
 use crate::text;
 use crate::tuning::KINDS_SHOWN;
 
-/// The figures of several runs as text, at most 80 columns wide, with ANSI styles if `colour`.
-pub fn repeated(found: &Repeated, colour: bool) -> String {
-    let palette = Palette(colour);
+/// The figures of several runs as text, with ANSI styles if `colour`. At most `columns` wide, but 60 to 80. `None`: 80.
+pub fn repeated(found: &Repeated, colour: bool, columns: Option<usize>) -> String {
+    let (palette, width) = (Palette(colour), Room::of(columns).up_to(SCREEN));
     let runs = Count(found.runs.len() as u64 - found.killed).of("run");
     let command = found.runs.first().map(|run| text::command(&run.command)).unwrap_or_default();
-    let title = palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)));
+    let title = palette.faint(&format!(" faultless stat: {}", clip(&command, width - 17)));
     let mut answer = match found.seconds.zip(found.share) {
         Some((seconds, share)) => format!(
             "{} ({}) went to page faults: the median of {runs}.",
@@ -53,13 +53,13 @@ pub fn repeated(found: &Repeated, colour: bool) -> String {
     }
     use Align::{Left, Right};
     let table = |aligns: &[Align], cells: &[Vec<String>]| {
-        let mut lines = columns(1, aligns, cells);
-        lines[0] = palette.faint(&lines[0]);
-        lines
+        let mut rows = folded(1, aligns, cells, width);
+        rows[0].iter_mut().for_each(|line| *line = palette.faint(line));
+        rows.concat()
     };
     page(vec![
         vec![title],
-        wrap(" ", &answer, SCREEN).into_iter().map(|line| palette.strong(&line)).collect(),
+        wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
         table(&[Left, Right, Right, Right], &rows),
         if kinds.len() > 1 { table(&[Right, Right, Right, Right, Left], &kinds) } else { Vec::new() },
     ])

@@ -7,11 +7,11 @@ use faultless_trace::stat::{Interval, Kind, KindRow};
 use super::section::{headed, name};
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, columns, wrap};
+use crate::table::{Align, SCREEN, columns, folded as in_lines, hang, wrap};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
 
 /// The table of the first screen. Small kinds, and kinds that may be nothing, share one line.
-pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn rows(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
@@ -40,30 +40,36 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     };
     let (faults, seconds) = (faults[shown.len()].clone(), seconds[shown.len()].clone());
     cells.push(vec![faults, "100 %".to_owned(), seconds, String::new(), format!("all{major}")]);
-    let mut lines = laid_out(cells);
-    lines[0] = palette.faint(&lines[0]);
-    if let Some(last) = lines.last_mut() {
-        *last = palette.strong(last);
-    }
+    let mut rows = laid_out(cells, width);
+    let style = |lines: &mut Vec<String>, style: fn(Palette, &str) -> String| {
+        lines.iter_mut().for_each(|line| *line = style(palette, line));
+    };
+    style(&mut rows[0], Palette::faint);
+    let end = rows.len() - 1;
+    style(&mut rows[end], Palette::strong);
     if !folded.is_empty() {
-        let rest = wrap(" ", &rest(&shown, &folded, all, all_time), SCREEN);
-        let end = lines.len() - 1;
-        lines.splice(end..end, rest.iter().map(|line| palette.faint(line)));
+        let mut rest = wrap(" ", &rest(&shown, &folded, all, all_time), width);
+        style(&mut rest, Palette::faint);
+        rows.insert(end, rest);
     }
-    lines
+    rows.concat()
 }
 
-/// Without the time of each fault if the table would be wider than the screen.
-fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
+/// The lines of each row. A row that is too wide for a whole screen goes without the time of each fault, one that is
+/// too wide for less than that takes several lines.
+fn laid_out(mut cells: Vec<Vec<String>>, width: usize) -> Vec<Vec<String>> {
     use Align::{Left, Right};
     let lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
+    if width < SCREEN {
+        return in_lines(1, &[Right, Right, Right, Right, Left], &cells, width);
+    }
     if lines.iter().all(|line| line.chars().count() <= SCREEN) {
-        return lines;
+        return lines.into_iter().map(|line| vec![line]).collect();
     }
     for row in &mut cells {
         row.remove(3);
     }
-    columns(1, &[Right, Right, Right, Left], &cells)
+    columns(1, &[Right, Right, Right, Left], &cells).into_iter().map(|line| vec![line]).collect()
 }
 
 /// The rows to show, and the rows that share one line: at least two. Exact rows share it only where there is no room.
@@ -170,7 +176,7 @@ fn share_of(row: &KindRow, all: f64) -> String {
 }
 
 /// Where every count came from, and the kernel's total.
-pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn sources(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let cells: Vec<Vec<String>> = stat
         .rows
         .iter()
@@ -181,13 +187,15 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
             vec![row.kind.words().to_owned(), Count(row.faults).to_string(), name(row.source).to_owned(), of]
         })
         .collect();
-    let mut lines = columns(3, &[Align::Left, Align::Right, Align::Left, Align::Left], &cells);
+    let align = [Align::Left, Align::Right, Align::Left, Align::Left];
+    let mut lines = in_lines(3, &align, &cells, width).concat();
     if !lines.is_empty() {
         let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
         let beyond = stat.beyond_wait4.filter(|beyond| beyond.faults > 0);
         let beyond =
             beyond.map_or(String::new(), |beyond| format!(" and {} beyond it", Count(beyond.faults)));
-        lines.push(format!("   They add up to {minor} minor and {major} major faults of wait4{beyond}."));
+        let sum = format!("They add up to {minor} minor and {major} major faults of wait4{beyond}.");
+        lines.extend(hang("   ", 3, &sum, width));
     }
     headed("Where the counts come from", palette, lines)
 }

@@ -7,12 +7,12 @@ use faultless_trace::stat::{Curve, FaultTime, Interval, KernelTime, Point, Seria
 use super::sentence::{has_bounds, share};
 use crate::figure::Figure;
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, bar, bar_between, columns, wrap};
+use crate::table::{Align, SCREEN, bar, bar_between, columns, flowing, wrap};
 
-/// Width of a full bar in characters.
+/// Width of a full bar in characters on a whole screen.
 const BAR: usize = 40;
 
-pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn usage(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let usage = stat.usage;
     if usage.wall_ns == 0 {
         return Vec::new();
@@ -27,26 +27,24 @@ pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
     // The whole machine has no peak.
     let known = if usage.peak_rss_bytes > 0 { &figures[..] } else { &figures[..3] };
     let words: Vec<String> = known.iter().map(|(figure, what)| format!("{figure} {what}")).collect();
-    let mut lines = vec![format!(" {}", words.join("   "))];
+    let mut lines = flowing(1, &words, width);
     if let Some(beyond) = stat.beyond_wait4.filter(|beyond| beyond.cpu_ns > 0) {
-        lines.push(format!(" {} more CPU time of processes that nobody waited for", ns(beyond.cpu_ns)));
+        let text = format!("{} more CPU time of processes that nobody waited for", ns(beyond.cpu_ns));
+        lines.extend(wrap(" ", &text, width));
     }
     lines.into_iter().map(|line| palette.faint(&line)).collect()
 }
 
 /// Time of one fault, and of a MiB.
-pub(super) fn time(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn time(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let Some(time) = &stat.time else { return Vec::new() };
-    let mut line = match time.source {
-        Source::Calibrated => format!("   {}, of a first touch of our own", Nanos(time.p50_ns)),
-        _ => {
-            format!("   p50 {}   p90 {}   p99 {}", Nanos(time.p50_ns), Nanos(time.p90_ns), Nanos(time.p99_ns))
-        }
+    let quantile = |(name, ns): (&str, f64)| format!("{name} {}", Nanos(ns));
+    let mut cells = match time.source {
+        Source::Calibrated => vec![format!("{}, of a first touch of our own", Nanos(time.p50_ns))],
+        _ => [("p50", time.p50_ns), ("p90", time.p90_ns), ("p99", time.p99_ns)].map(quantile).to_vec(),
     };
-    if let Some(us) = time.us_per_mib {
-        line.push_str(&format!("   {} per MiB made resident", Nanos(us * 1e3)));
-    }
-    headed("Time of one fault", palette, vec![line])
+    cells.extend(time.us_per_mib.map(|us| format!("{} per MiB made resident", Nanos(us * 1e3))));
+    headed("Time of one fault", palette, flowing(3, &cells, width))
 }
 
 pub(super) fn timing(time: &FaultTime) -> Option<String> {
@@ -84,7 +82,7 @@ pub(super) fn added(recorder_ns: u64) -> String {
 
 /// The avoidable curve as a small table with its knee. Empty if retaining memory avoids little, or if that is
 /// unknown.
-pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
+pub(super) fn avoidable(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let Some((curve, knee)) = stat.avoidable.as_ref().and_then(|curve| Some((curve, curve.knee?))) else {
         return Vec::new();
     };
@@ -92,7 +90,13 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
     let is_knee = |p: &Point| knee.keep_bytes == p.keep_bytes;
     let cells: Vec<Vec<String>> = points
         .iter()
-        .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar_between(p.low, p.high, BAR)])
+        .map(|p| {
+            vec![
+                Bytes(p.keep_bytes).to_string(),
+                share(p),
+                bar_between(p.low, p.high, BAR.min(width - (SCREEN - BAR))),
+            ]
+        })
         .collect();
     let lines = columns(3, &[Align::Right, Align::Right, Align::Left], &cells);
     let styled = lines.into_iter().zip(&points).map(|(line, point)| {
@@ -104,7 +108,9 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
         }
     });
     let bounds = if points.iter().any(has_bounds) { " (at least to at most)" } else { "" };
-    headed(&format!("Avoidable, had so much freed memory been kept{bounds}"), palette, styled.collect())
+    let head = format!("Avoidable, had so much freed memory been kept{bounds}");
+    let head = wrap(" ", &head, width).into_iter().map(|line| palette.strong(&line));
+    head.chain(styled).collect()
 }
 
 /// The curve's points with the knee among them.
@@ -117,8 +123,8 @@ fn points_with_knee(curve: &Curve) -> Vec<Point> {
     points
 }
 
-pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
-    headed("Threads", palette, verdict_lines(&stat.serialisation, palette, SCREEN))
+pub(super) fn serialisation(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
+    headed("Threads", palette, verdict_lines(&stat.serialisation, palette, width))
 }
 
 pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: usize) -> Vec<String> {
@@ -141,8 +147,8 @@ pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: us
     lines
 }
 
-pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
-    stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette, SCREEN))
+pub(super) fn kernel(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
+    stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette, width))
 }
 
 /// A side with too few samples has no lines: the faults themselves tell their time better.

@@ -33,7 +33,7 @@ fn assert_first_screen(text: &str) {
 macro_rules! text_is {
     ($name:literal, $observation:expr) => {{
         let stat = stat(&$observation);
-        let text = text(&stat, false);
+        let text = text(&stat, false, None);
         assert_fits(&text, 80);
         if stat.faults() > 0 {
             assert_first_screen(&text);
@@ -44,7 +44,7 @@ macro_rules! text_is {
 
 macro_rules! explanation_is {
     ($name:literal, $observation:expr) => {{
-        let text = explain(&stat(&$observation), false);
+        let text = explain(&stat(&$observation), false, None);
         assert_fits(&text, 100);
         insta::assert_snapshot!($name, text);
     }};
@@ -98,33 +98,33 @@ fn text_where_all_events_are_denied() {
 #[test]
 fn text_of_a_short_run_gives_ranges() {
     text_is!("short", short());
-    let text = text(&stat(&short()), false);
+    let text = text(&stat(&short()), false, None);
     assert!(text.lines().any(|line| line.starts_with(" Between ")), "{text}");
 }
 
 #[test]
 fn text_of_a_short_run_as_root_has_the_kernels_side() {
     text_is!("short_root", short_as_root());
-    assert!(text(&stat(&short_as_root()), false).contains("Kernel (14 000 samples"));
-    assert!(!text(&stat(&short()), false).contains("Kernel"));
+    assert!(text(&stat(&short_as_root()), false, None).contains("Kernel (14 000 samples"));
+    assert!(!text(&stat(&short()), false, None).contains("Kernel"));
 }
 
 #[test]
 fn a_program_with_one_thread_has_no_block_of_threads() {
-    let shown = text(&stat(&scenario::bursts()), false);
+    let shown = text(&stat(&scenario::bursts()), false, None);
     assert!(!shown.contains("Threads") && !shown.contains("cannot say"), "{shown}");
     let missing = stat(&scenario::bursts()).missing;
     assert!(missing.is_empty(), "it is not missing, either: {missing:?}");
-    assert!(text(&stat(&scenario::pipeline()), false).contains("Threads"));
+    assert!(text(&stat(&scenario::pipeline()), false, None).contains("Threads"));
 }
 
 #[test]
 fn the_last_line_says_where_to_learn_what_is_missing() {
     let last = |text: &str| text.trim_end().lines().next_back().unwrap_or_default().to_owned();
-    let shown = text(&stat(&scenario::denied(true)), false);
+    let shown = text(&stat(&scenario::denied(true)), false, None);
     assert_eq!(last(&shown), " --explain says what is missing and why");
     assert_eq!(shown.matches("seccomp").count(), 1, "why there are no times is said at once: {shown}");
-    assert!(!text(&stat(&scenario::pipeline()), false).contains("--explain"), "nothing is missing");
+    assert!(!text(&stat(&scenario::pipeline()), false, None).contains("--explain"), "nothing is missing");
 }
 
 #[test]
@@ -156,6 +156,37 @@ fn text_of_an_overcount() {
 }
 
 #[test]
+fn a_narrow_reader_gets_narrow_lines_with_every_figure() {
+    let figures = |text: &str| {
+        let is_figure = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+        let mut found: Vec<String> = text.split_whitespace().filter(is_figure).map(str::to_owned).collect();
+        found.sort();
+        found
+    };
+    let observations = [
+        scenario::pipeline(),
+        scenario::bursts(),
+        scenario::denied(true),
+        scenario::denied(false),
+        scenario::orphan(),
+        short_as_root(),
+        Observation::default(),
+    ];
+    for observation in observations {
+        let stat = stat(&observation);
+        let narrow = text(&stat, false, Some(60));
+        assert_fits(&narrow, 60);
+        let missing: Vec<String> = figures(&text(&stat, false, None))
+            .into_iter()
+            .filter(|figure| !figures(&narrow).contains(figure))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?}: {narrow}");
+        assert_fits(&explain(&stat, false, Some(60)), 60);
+        assert_eq!(text(&stat, false, Some(300)), text(&stat, false, None), "a wide reader gets the same");
+    }
+}
+
+#[test]
 fn text_of_nothing() {
     text_is!("empty", Observation::default());
 }
@@ -168,7 +199,7 @@ fn json_of_a_fork() {
 #[test]
 fn colour_changes_no_letter() {
     let stat = stat(&scenario::pipeline());
-    assert_eq!(crate::unstyled(&text(&stat, true)), text(&stat, false));
+    assert_eq!(crate::unstyled(&text(&stat, true, None)), text(&stat, false, None));
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         let (time, faults) = (Nanos(totals.time_ns()).to_string(), Count(totals.faults()).to_string());
         let plain = |text: String| text.replace('\u{202f}', " ");
 
-        let text = stat::text(&Stat::from_observation(&recording.observation), false);
+        let text = stat::text(&Stat::from_observation(&recording.observation), false, None);
         assert!(answer_tells(&text, seconds), "{name}: {seconds:?}: {text}");
         let last = text.lines().find(|line| line.contains(" 100 % ") && line.contains(" all")).unwrap();
         assert!(last.contains(&faults), "{name}: {faults}: {last}");
