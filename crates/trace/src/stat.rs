@@ -61,6 +61,10 @@ pub struct Stat {
     /// The notes about method. They do not change how to read the figures.
     #[serde(skip)]
     pub details: Vec<String>,
+    /// Why `faultless run`, and so every cure of `advise`, can't act in the program. The caller knows it: the program's file
+    /// tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub immune: Option<String>,
     /// Parts of the answer that could not be given, and why.
     #[serde(default)]
     pub missing: Vec<Missing>,

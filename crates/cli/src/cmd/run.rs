@@ -113,7 +113,7 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
     Ok(preload)
 }
 
-/// Why the interposer cannot act in a program. `None` if it can, or if the program can't be found.
+/// Why the interposer cannot act in a program: a clause. `None` if it can, or if the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
     find(name).ok()?.immune().map(|immunity| immunity.reason)
 }

@@ -13,7 +13,7 @@ use faultless_trace::observation::{Exit, Tick};
 use faultless_trace::repeat::Repeated;
 
 use super::attach::{self, Target};
-use super::run::size::span;
+use super::run::{immune, size::span};
 use super::status;
 use crate::pager;
 
@@ -118,6 +118,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let exit = observation.exit;
     let stat = Stat::from_observation(&observation);
+    let immune = stat.command.first().and_then(|name| immune(name.as_ref()));
+    let stat = Stat { immune, ..stat };
     let report = if args.json && args.interval.is_some() {
         // Every line is a document.
         faultless_report::stat::json_line(&stat)

@@ -101,7 +101,7 @@ fn a_static_program_is_run_with_a_word_that_nothing_can_be_done() {
     let directory = scratch("static");
     std::fs::create_dir_all(&directory).unwrap();
     let (source, program) = (directory.join("s.c"), directory.join("s"));
-    std::fs::write(&source, "#include <stdio.h>\nint main(void){puts(\"hi\");return 0;}\n").unwrap();
+    std::fs::write(&source, "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void){for(int i=0;i<100;i++){memset(malloc(1<<20),i,1<<20);}puts(\"hi\");return 0;}\n").unwrap();
     let built = std::process::Command::new("cc").arg("-static").arg("-o").args([&program, &source]).output();
     match built {
         Ok(built) if built.status.success() => {}
@@ -111,6 +111,15 @@ fn a_static_program_is_run_with_a_word_that_nothing_can_be_done() {
     let output = run(Case::pooled(&program, &[]));
     assert_eq!(output.stdout, "hi\n");
     assert!(output.stderr.contains("statically linked"), "{}", output.stderr);
+    // stat and advise ask the same check.
+    let said = |words: &[&str]| {
+        let faultless = std::process::Command::new(FAULTLESS).args(words).arg("--").arg(&program).output();
+        text(&faultless.unwrap().stderr).to_owned()
+    };
+    let (stat, advise) = (said(&["stat"]), said(&["advise"]));
+    assert!(advise.contains("statically linked"), "{advise}");
+    assert!(stat.contains("statically linked") && stat.contains("faultless record -- "), "{stat}");
+    assert!(!stat.contains("faultless advise -- "), "{stat}");
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

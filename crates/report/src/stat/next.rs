@@ -7,8 +7,8 @@ use faultless_trace::stat::{FaultTime, Interval};
 use super::section::headed;
 use super::sentence::waits_for_disk;
 use crate::palette::Palette;
-use crate::table::{Align, columns, wrap};
-use crate::text;
+use crate::table::{Align, columns, hang, wrap};
+use crate::text::{self, plain};
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
 /// What to do about faults that take little time.
@@ -37,7 +37,16 @@ pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let room = width - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
-    headed("Next", palette, columns(3, &[Align::Left; 2], &[line(CURE, "advise"), line(SITE, "record")]))
+    let mut steps = vec![line(SITE, "record")];
+    if stat.immune.is_none() {
+        steps.insert(0, line(CURE, "advise"));
+    }
+    let mut lines = columns(3, &[Align::Left; 2], &steps);
+    if let Some(reason) = &stat.immune {
+        let why = format!("No cure of faultless run or advise acts in it: {}.", plain(reason));
+        lines.extend(hang("   ", 3, &why, width));
+    }
+    headed("Next", palette, lines)
 }
 
 #[cfg(test)]
@@ -65,6 +74,18 @@ mod tests {
         };
         let stat = Stat::from_observation(&Observation { usage, ..Observation::default() });
         Stat { time: Some(time), ..stat }
+    }
+
+    #[test]
+    fn advise_is_named_only_where_it_can_act() {
+        let mut stat = stat(71, 3000);
+        stat.command = vec!["./s".to_owned()];
+        let shown = |stat: &Stat| next(stat, Palette(false), 60).join("\n");
+        assert!(shown(&stat).contains("faultless advise -- ./s"), "{}", shown(&stat));
+        stat.immune = Some("/tmp/s is statically linked: it has no loader for the pool".to_owned());
+        let shown = shown(&stat);
+        assert!(!shown.contains("advise --") && shown.contains("faultless record -- ./s"), "{shown}");
+        assert!(shown.contains("acts in it:") && shown.contains("statically linked"), "{shown}");
     }
 
     #[test]

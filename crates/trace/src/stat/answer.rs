@@ -82,6 +82,7 @@ impl Stat {
             disagreements,
             notes,
             details,
+            immune: None,
             missing,
         }
     }
