@@ -72,7 +72,7 @@ fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
         section::usage(stat, palette, width),
         rows::rows(stat, palette, width),
-        next::next(stat, palette, width),
+        next::next(stat, palette, room),
         section::time(stat, palette, width),
         section::avoidable(stat, palette, width),
         section::serialisation(stat, palette, width),

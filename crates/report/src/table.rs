@@ -60,6 +60,11 @@ impl Room {
     pub(crate) fn up_to(self, most: usize) -> usize {
         self.0.map_or(most, |columns| columns.clamp(NARROWEST, most))
     }
+
+    /// The width of a line to copy, which may be longer than one to read.
+    pub(crate) fn to_copy(self) -> usize {
+        self.0.map_or(SCREEN, |columns| columns.clamp(NARROWEST, WIDEST))
+    }
 }
 
 /// The width to lay out for, where the reader has so many columns, if known.

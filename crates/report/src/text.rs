@@ -22,6 +22,17 @@ pub fn command(words: &[String]) -> String {
     words.join(" ")
 }
 
+/// A command to give again, behind `--`: all of it if it has at most `room` characters. A part would be another command,
+/// so a longer one is `CMD`, and the second text says what that is.
+pub(crate) fn again(words: &[String], room: usize) -> (String, Option<&'static str>) {
+    let whole = command(words);
+    match whole.chars().count() {
+        0 => ("CMD".to_owned(), Some("CMD: the program and its arguments")),
+        len if len <= room => (whole, None),
+        _ => ("CMD".to_owned(), Some("CMD: the same command, with all its arguments")),
+    }
+}
+
 /// Text in one line: control characters as a shell writes them, `\n` and `\x1b`.
 pub(crate) fn escaped(text: &str) -> String {
     let escape = |c: char| match c {
@@ -73,6 +84,15 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_has_no_room_is_a_word_that_is_explained() {
+        let words = ["sort", "a b"].map(str::to_owned);
+        assert_eq!(again(&words, 10), ("sort 'a b'".to_owned(), None));
+        let (cmd, why) = again(&words, 9);
+        assert!(cmd == "CMD" && why.unwrap().starts_with("CMD: the same command"));
+        assert_eq!(again(&[], 9).0, "CMD");
+    }
 
     #[test]
     fn a_word_is_quoted_where_a_shell_would_split_or_expand_it() {

@@ -60,6 +60,7 @@ fn remedies(findings: &Findings) -> Markup {
     let uncured: Vec<_> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
     let none = section::no_cure(&uncured, WIDTH);
     let none = none.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let next = section::next(findings, WIDTH);
     html! {
         @if !findings.remedies.is_empty() {
             section.part {
@@ -74,7 +75,7 @@ fn remedies(findings: &Findings) -> Markup {
                     }
                 }
                 @if !none.is_empty() { p.faint { (none) } }
-                @if let Some(next) = section::next(findings) { p { "Next: " (next) } }
+                @if !next.is_empty() { p { "Next: " (next.join("; ")) } }
             }
         }
     }

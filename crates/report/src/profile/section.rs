@@ -10,13 +10,11 @@ use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
 use crate::table::{Align, Names, columns, folded, hang, shorten, wrap};
-use crate::text::{command, plain};
+use crate::text::{again, plain};
 use crate::tuning::KIND_FROM as ROW_SHARE;
 
 /// A name with less room than this stands on a line of its own.
 const NAME: usize = 12;
-/// A longer command is `CMD` in a next step.
-const COMMAND: usize = 40;
 
 /// The rows of a grouping. Rows that may be nothing share one line.
 pub(super) fn table(
@@ -261,7 +259,11 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     }
     let uncured: Vec<&Remedy> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
     lines.extend(no_cure(&uncured, width).into_iter().map(|line| palette.faint(&line)));
-    lines.extend(next(findings).into_iter().flat_map(|next| wrap("   Next: ", &next, width)));
+    for (step, head) in
+        next(findings, width).iter().zip(std::iter::once("   Next: ").chain(std::iter::repeat("         ")))
+    {
+        lines.extend(wrap(head, step, width));
+    }
     headed("What to do", palette, lines)
 }
 
@@ -287,31 +289,27 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
     hang("   ", 5, &format!("{head} {}.", parts.join("; ")), width)
 }
 
-/// The next step in words, as `stat` says it too.
-pub(super) fn next(findings: &Findings) -> Option<String> {
-    let next = findings.next?;
+/// The next steps, as `stat` says them too: each begins with its command, which fits a line of `width`.
+pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
+    let Some(next) = findings.next else { return Vec::new() };
     let is_little =
         |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));
     if findings.disk_ns == 0.0 && findings.time_ns.is_some_and(is_little) {
-        return Some(NOTHING.to_owned());
+        return vec![NOTHING.to_owned()];
     }
-    Some(step(next, findings))
+    steps(next, findings, width)
 }
 
-/// The next step, as a command.
-fn step(next: Next, findings: &Findings) -> String {
-    let words = if findings.command.is_empty() { "COMMAND".to_owned() } else { command(&findings.command) };
-    let words = if words.chars().count() > COMMAND { "COMMAND".to_owned() } else { words };
-    match next {
-        Next::Advise => {
-            format!("faultless advise -- {words} measures the cures that need no change of the program")
-        }
-        Next::RecordAlloc => format!(
-            "faultless record --alloc -- {words} tells which blocks they touch; faultless advise -- {words} \
-             measures the cures that need no change of the program"
-        ),
-        Next::Tree => "faultless report --tree shows who calls them".to_owned(),
+fn steps(next: Next, findings: &Findings, width: usize) -> Vec<String> {
+    if next == Next::Tree {
+        return vec!["faultless report --tree shows who calls them".to_owned()];
     }
+    let (words, what) = again(&findings.command, width - "   Next: faultless record --alloc -- ".len());
+    let blocks = format!("faultless record --alloc -- {words} tells which blocks they touch");
+    let cures = format!("faultless advise -- {words} measures the cures that need no change of the program");
+    let mut steps = if next == Next::RecordAlloc { vec![blocks, cures] } else { vec![cures] };
+    steps.extend(what.map(str::to_owned));
+    steps
 }
 
 /// A site by its name and source line.

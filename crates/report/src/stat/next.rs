@@ -7,7 +7,7 @@ use faultless_trace::stat::{FaultTime, Interval};
 use super::section::headed;
 use super::sentence::waits_for_disk;
 use crate::palette::Palette;
-use crate::table::{Align, columns, hang, wrap};
+use crate::table::{Align, Room, SCREEN, columns, hang, wrap};
 use crate::text::{self, plain};
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
@@ -19,7 +19,8 @@ pub(crate) fn takes_little(seconds: Interval, share: Interval) -> bool {
     share.high < WORTH_FROM || seconds.high < WORTH_FROM_SECONDS
 }
 
-pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
+pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
+    let width = room.up_to(SCREEN);
     if stat.faults() == 0 {
         return Vec::new();
     }
@@ -32,10 +33,8 @@ pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     }
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
-    let command = text::command(&stat.command);
-    // A command that is cut off can't be run.
-    let room = width - 3 - SITE.len() - 2 - "faultless advise -- ".len();
-    let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
+    let room = room.to_copy() - 3 - SITE.len() - 2 - "faultless advise -- ".len();
+    let (command, what) = text::again(&stat.command, room);
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
     let mut steps = vec![line(SITE, "record")];
     if stat.immune.is_none() {
@@ -46,6 +45,7 @@ pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
         let why = format!("No cure of faultless run or advise acts in it: {}.", plain(reason));
         lines.extend(hang("   ", 3, &why, width));
     }
+    lines.extend(what.map(|what| format!("   {what}")));
     headed("Next", palette, lines)
 }
 
@@ -53,7 +53,6 @@ pub(super) fn next(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::stat::sentence::answer;
-    use crate::table::SCREEN;
     use faultless_trace::observation::{Observation, Usage};
     use faultless_trace::stat::Source;
 
@@ -80,7 +79,7 @@ mod tests {
     fn advise_is_named_only_where_it_can_act() {
         let mut stat = stat(71, 3000);
         stat.command = vec!["./s".to_owned()];
-        let shown = |stat: &Stat| next(stat, Palette(false), 60).join("\n");
+        let shown = |stat: &Stat| next(stat, Palette(false), Room::of(Some(60))).join("\n");
         assert!(shown(&stat).contains("faultless advise -- ./s"), "{}", shown(&stat));
         stat.immune = Some("/tmp/s is statically linked: it has no loader for the pool".to_owned());
         let shown = shown(&stat);
@@ -89,8 +88,28 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_given_whole_where_the_reader_has_room_and_else_explained() {
+        let mut stat = stat(71, 3000);
+        stat.command = vec!["./engine".to_owned(), "x".repeat(60)];
+        let shown = |columns| next(&stat, Palette(false), Room::of(columns)).join("\n");
+        let whole = format!("faultless advise -- ./engine {}\n", "x".repeat(60));
+        assert!(
+            shown(Some(120)).contains(&whole) && !shown(Some(120)).contains("CMD"),
+            "{}",
+            shown(Some(120))
+        );
+        for narrow in [shown(None), shown(Some(80))] {
+            assert!(
+                narrow.contains("advise -- CMD\n") && narrow.contains("CMD: the same command"),
+                "{narrow}"
+            );
+        }
+    }
+
+    #[test]
     fn little_time_is_worth_nothing_unless_many_faults_wait_for_the_disk() {
-        let says_nothing = |stat: &Stat| next(stat, Palette(false), SCREEN).concat().contains(NOTHING);
+        let says_nothing =
+            |stat: &Stat| next(stat, Palette(false), Room::of(None)).concat().contains(NOTHING);
         let (few, many) = (stat(3000, 9), stat(71, 3000));
         assert!(says_nothing(&few) && !says_nothing(&many));
         assert!(!answer(&few).contains("disk"));

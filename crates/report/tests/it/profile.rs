@@ -133,6 +133,18 @@ fn faults_that_take_little_time_have_no_next_step_in_text_and_page() {
     assert!(said(&findings).iter().all(|text| text.contains(nothing) && !text.contains(step)));
     findings.disk_ns = 3e9;
     assert!(said(&findings).iter().all(|text| text.contains(step)), "faults that wait are worth a step");
+    findings.command = vec!["mixed".into(), "x".repeat(99)];
+    let what = "CMD: the same command";
+    let is_explained =
+        |text: &String| text.contains("faultless advise -- CMD measures") && text.contains(what);
+    assert!(said(&findings).iter().all(is_explained), "a command without room has a name that is explained");
+    findings.next = Some(Next::RecordAlloc);
+    findings.command = vec!["mixed".into(), "x".repeat(50)];
+    let [text, _] = said(&findings);
+    for verb in ["record --alloc", "advise"] {
+        let command = format!("faultless {verb} -- mixed {} ", "x".repeat(50));
+        assert!(text.lines().any(|line| line.contains(&command)), "{command} is in one line: {text}");
+    }
 }
 
 #[test]
