@@ -5,7 +5,8 @@
 //! [`difference`] draws two runs: one branch for the run after, coloured by change, and one for everything
 //! that is gone.
 //!
-//! This module does not judge whether a difference is more than noise; [`diff`](faultless_trace::diff) does.
+//! This module does not judge whether a difference is more than chance; [`diff`](faultless_trace::diff) does. Only
+//! frames that lead to a changed row have a colour.
 
 mod change;
 mod colour;
@@ -208,8 +209,16 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     let fold =
         |runs: &[Run]| Fold::sum(runs.iter().map(|run| (Fold::new(run, settings, false), runs.len() as f64)));
     let (a, b) = (fold(before), fold(after));
-    let change::Changes { stacks, colours } = change::changes(&a.stacks, &b.stacks, diff.threshold);
     let runs: Vec<&Run> = before.iter().chain(after).collect();
+    let has_changed = diff.has_changed(&runs);
+    let changed = |runs: &[Run], has_changed: &[Vec<bool>]| {
+        let parts = runs.iter().zip(has_changed);
+        Fold::sum(parts.map(|(run, which)| (Fold::part(run, settings, which), runs.len() as f64)))
+    };
+    let (changed_before, changed_after) = has_changed.split_at(before.len());
+    let (lost, gained) = (changed(before, changed_before), changed(after, changed_after));
+    let change::Changes { stacks, colours } =
+        change::changes([&a.stacks, &b.stacks], [&lost.stacks, &gained.stacks], diff.threshold);
     let sides = |[before, after]: [f64; 2]| {
         format!("{} before, {} after", settings.measure.show(before), settings.measure.show(after))
     };
@@ -239,7 +248,7 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     .draw()
 }
 
-/// Colours show every change, chance included. This sentence names the changes beyond chance.
+/// The changes beyond chance: those that have a colour.
 fn beyond_chance(diff: &Diff) -> String {
     const NAMES_MAX: usize = 4;
     let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);

@@ -352,6 +352,26 @@ impl Diff {
         })
     }
 
+    /// For each fault of each run whether its row has changed: by more than chance, and by [`Settings::threshold`]. Major
+    /// faults are in no row. `runs` are the compared ones, those before first.
+    pub fn has_changed(&self, runs: &[&Run]) -> Vec<Vec<bool>> {
+        let changed = self.rows.iter().filter(|row| row.class != Class::Unchanged);
+        let changed: HashSet<&str> = changed.map(|row| row.name.as_str()).collect();
+        let same_files = name::same_files(runs);
+        let of_run = |run: &&Run| {
+            let names = name::Names::new(run, self.by, &same_files);
+            let mut known: HashMap<name::Key, bool> = HashMap::new();
+            let mut has_changed = |fault: &Weighted| {
+                fault.kind != Kind::Major
+                    && *known
+                        .entry(names.key(fault))
+                        .or_insert_with(|| changed.contains(names.name(fault).as_str()))
+            };
+            run.profile.faults.iter().map(&mut has_changed).collect()
+        };
+        runs.iter().map(of_run).collect()
+    }
+
     /// How many rows are of a class.
     pub fn count(&self, class: Class) -> usize {
         self.rows.iter().filter(|row| row.class == class).count()

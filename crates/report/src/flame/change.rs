@@ -2,7 +2,7 @@
 //!
 //! There are two branches. `after` holds all stacks of the run after. `no longer` holds stacks that went or
 //! shrank, weighted by their loss. A frame that changed enough says so in its name, because inferno colours
-//! frames by name.
+//! frames by name. A frame is marked only if a part of it changed beyond chance.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ const SAME: [u8; 3] = [224, 226, 229];
 pub(super) const LEGEND: [([u8; 3], &str); 5] = [
     (ADDED, "only after"),
     (GROWN, "grown"),
-    (SAME, "about the same"),
+    (SAME, "no change beyond chance"),
     (SHRUNK, "shrunk"),
     (REMOVED, "only before"),
 ];
@@ -37,17 +37,20 @@ pub(super) struct Changes {
 struct Weights {
     before: f64,
     after: f64,
+    /// The parts of both that changed beyond chance.
+    lost: f64,
+    gained: f64,
 }
 
-/// Marks the frames that changed by at least `threshold`, a share of the larger whole.
-pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Changes {
+/// Marks the frames that changed by at least `threshold`, a share of the larger whole. Before and after: all stacks,
+/// and the part of them that changed beyond chance.
+pub(super) fn changes(all: [&Stacks; 2], changed: [&Stacks; 2], threshold: f64) -> Changes {
+    let [before, after] = all;
     let mut frames: HashMap<&[String], Weights> = HashMap::new();
-    for (stack, weight) in before {
-        (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().before += weight);
-    }
-    for (stack, weight) in after {
-        (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().after += weight);
-    }
+    add(&mut frames, before, |frame| &mut frame.before);
+    add(&mut frames, after, |frame| &mut frame.after);
+    add(&mut frames, changed[0], |frame| &mut frame.lost);
+    add(&mut frames, changed[1], |frame| &mut frame.gained);
     let whole = before.values().sum::<f64>().max(after.values().sum());
     let mut changes = Changes { stacks: Vec::new(), colours: Vec::new() };
     let mut colours: HashMap<String, Color> = HashMap::new();
@@ -59,6 +62,7 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
             if branch == NO_LONGER {
                 // A stack that grew as a whole still lost this part: this branch has no red.
                 weights.after = weights.after.min(weights.before);
+                weights.gained = weights.gained.min(weights.lost);
             }
             let (suffix, colour) = marked(weights, threshold * whole, &mut mark);
             names.push(format!("{}{suffix}", stack[len - 1]));
@@ -81,11 +85,23 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
     changes
 }
 
+fn add<'a>(
+    frames: &mut HashMap<&'a [String], Weights>,
+    stacks: &'a Stacks,
+    to: fn(&mut Weights) -> &mut f64,
+) {
+    for (stack, weight) in stacks {
+        (1..=stack.len()).for_each(|len| *to(frames.entry(&stack[..len]).or_default()) += weight);
+    }
+}
+
 /// The suffix of a frame's name, and its colour. `mark` holds for all frames above one that exists on one
 /// side only.
 fn marked(weights: Weights, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
+    let told = weights.gained - weights.lost;
     let change = weights.after - weights.before;
-    if mark.is_none() && change.abs() >= least {
+    let is_told = told.abs() >= least && change.abs() >= least && told * change > 0.0;
+    if mark.is_none() && is_told {
         *mark = match weights {
             Weights { before: 0.0, .. } => Some((" [added]", ADDED)),
             Weights { after: 0.0, .. } => Some((" [removed]", REMOVED)),
@@ -95,7 +111,7 @@ fn marked(weights: Weights, least: f64, mark: &mut Option<(&'static str, [u8; 3]
     if let Some((suffix, colour)) = *mark {
         return (suffix.to_owned(), rgb(colour));
     }
-    if change.abs() < least || change == 0.0 {
+    if !is_told {
         return (String::new(), rgb(SAME));
     }
     let share = change / weights.before;
@@ -120,10 +136,31 @@ mod tests {
     }
 
     #[test]
+    fn what_chance_explains_has_no_colour() {
+        let before = stacks(&[("main noise", 100.0), ("main grown", 50.0), ("main gone", 10.0)]);
+        let after = stacks(&[("main noise", 140.0), ("main grown", 90.0), ("main new", 10.0)]);
+        let changed = [stacks(&[("main grown", 50.0)]), stacks(&[("main grown", 90.0)])];
+        let found = changes([&before, &after], [&changed[0], &changed[1]], 0.01);
+        let lines: Vec<&str> = found.stacks.iter().map(|line| line.0.as_str()).collect();
+        assert_eq!(
+            lines,
+            [
+                "after;main [+50%];grown [+80%]",
+                "after;main [+50%];new",
+                "after;main [+50%];noise",
+                "no longer: less than before;main;gone",
+            ]
+        );
+        let colour = |name: &str| found.colours.iter().find(|frame| frame.0 == name).unwrap().1;
+        assert!(["noise", "new", "gone", "main"].iter().all(|name| colour(name) == rgb(SAME)));
+        assert_ne!(colour("grown [+80%]"), rgb(SAME));
+    }
+
+    #[test]
     fn what_is_only_on_one_side_is_there_and_says_so() {
         let before = stacks(&[("main a", 100.0), ("main old leaf", 50.0), ("main b", 80.0)]);
         let after = stacks(&[("main a", 200.0), ("main new", 30.0), ("main b", 80.1)]);
-        let found = changes(&before, &after, 0.01);
+        let found = changes([&before, &after], [&before, &after], 0.01);
         let lines: Vec<&str> = found.stacks.iter().map(|line| line.0.as_str()).collect();
         assert_eq!(
             lines,

@@ -32,9 +32,27 @@ impl Fold {
     /// A frame without a function is named by its offset if `exact`, else by its file: offsets differ between
     /// builds.
     pub(super) fn new(run: &Run, settings: Settings, exact: bool) -> Self {
+        let mut fold = Self::of(run, settings, exact, &|_| true);
+        if exact && !settings.whole && !settings.inverted {
+            fold.cut_stems();
+        }
+        // Kinds alone make no picture.
+        if !run.profile.faults.is_empty() {
+            fold.add_unplaced(run, settings);
+        }
+        fold
+    }
+
+    /// The stacks of some of a run's faults, as a difference names them.
+    pub(super) fn part(run: &Run, settings: Settings, which: &[bool]) -> Self {
+        Self::of(run, settings, false, &|index| which.get(index) == Some(&true))
+    }
+
+    fn of(run: &Run, settings: Settings, exact: bool, which: &dyn Fn(usize) -> bool) -> Self {
         let mut weights: HashMap<(Option<u32>, Owner), f64> = HashMap::new();
         let mut fold = Fold::default();
-        for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+        let wanted = run.profile.faults.iter().enumerate().filter(|(index, _)| which(*index));
+        for (_, fault) in wanted.filter(|(_, fault)| !(settings.user_only && fault.kernel)) {
             let weight = weight(run, fault, settings.measure);
             if !(fault.faults.is_finite() && weight.is_finite()) {
                 continue;
@@ -65,13 +83,6 @@ impl Fold {
                 names.reverse();
             }
             *fold.stacks.entry(names).or_default() += weight;
-        }
-        if exact && !settings.whole && !settings.inverted {
-            fold.cut_stems();
-        }
-        // Kinds alone make no picture.
-        if !run.profile.faults.is_empty() {
-            fold.add_unplaced(run, settings);
         }
         fold
     }

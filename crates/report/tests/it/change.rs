@@ -60,6 +60,35 @@ fn no_line_is_wider_than_the_reader_and_no_column_is_lost() {
 }
 
 #[test]
+fn a_picture_colours_no_difference_that_the_text_leaves_to_chance() {
+    let before = [run(&program(), QUIET)];
+    let mut other = program();
+    other[0].faults += 3;
+    let after = [run(&other, Conditions { seed: 2, price: 1.02, ..QUIET })];
+    let how = How { threshold: 0.0, ..How::default() };
+    let picture = |before: &[Run], after: &[Run]| {
+        let diff = Diff::new(before, after, &how).unwrap();
+        let settings = Settings { measure: Measure::Time, ..Settings::default() };
+        (
+            diff.count(Class::Unchanged),
+            diff.rows.len(),
+            flame::difference(&diff, before, after, settings).unwrap(),
+        )
+    };
+    let (unchanged, rows, svg) = picture(&before, &after);
+    assert_eq!(unchanged, rows, "chance explains each difference");
+    assert!(
+        !svg.contains(" [+") && !svg.contains(" [-") && !svg.contains(" [added]"),
+        "{}",
+        without_script(&svg)
+    );
+    assert!(svg.contains("nothing by more than chance") && svg.contains("no change beyond chance"));
+    let (before, after) = builds();
+    let (_, _, svg) = picture(&before, &after);
+    assert!(svg.contains(" [added]") && svg.contains(" [+"), "changes beyond chance keep their colours");
+}
+
+#[test]
 fn text_of_two_builds() {
     let text = text(&diff(By::Function), &CHANGED, false, None);
     text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
@@ -147,9 +176,18 @@ fn picture_of_owners_below_touchers() {
 fn picture_of_what_changed_holds_what_is_gone() {
     let (before, after) = builds();
     let svg = flame::difference(&diff(By::Function), &before, &after, Settings::default()).unwrap();
-    for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+14", "load [+1"] {
+    for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+14"] {
         assert!(svg.contains(name), "{name}");
     }
+    // Its price doubled. One recording a side does not tell that from chance, and seven do.
+    assert!(svg.contains("<title>load (") && !svg.contains("load ["), "load has no mark");
+    let side = |sites: &[Site], seeds: std::ops::Range<u64>| -> Vec<Run> {
+        seeds.map(|seed| run(sites, Conditions { seed, apart: (0.01, 0.01), ..QUIET })).collect()
+    };
+    let (many, later) = (side(&program(), 1..8), side(&other_build(), 8..15));
+    let told = Diff::new(&many, &later, &How::default()).unwrap();
+    let told = flame::difference(&told, &many, &later, Settings::default()).unwrap();
+    assert!(told.contains("load [+"), "{}", without_script(&told));
     // The totals of all other views.
     let [a, b] = [&before, &after].map(|side| Nanos(side[0].profile.totals.time_ns()));
     assert!(svg.contains(&format!("{a} before, {b} after")), "{a}, {b}");
