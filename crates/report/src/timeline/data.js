@@ -175,6 +175,15 @@ const level = (run, column, time) => {
 
 const labelsOf = (run, stack) => (run.stacks[stack] ?? []).map(label => run.labels[label]);
 
+// The bins of a curve. Their length follows from the runs and the zoom, never from the width of the picture: so the highest
+// bin is the same on every screen. At least BINS of them cover the view, and they stay in place while it moves.
+const BINS = 512;
+const binsOf = (view, whole) => {
+  const step = whole / BINS / 2 ** Math.max(0, Math.floor(Math.log2(whole / (view.to - view.from)) + 1e-9));
+  const first = Math.floor(view.from / step + 1e-6), end = Math.max(first + 1, Math.ceil(view.to / step - 1e-6));
+  return { from: first * step, to: end * step, step, count: end - first };
+};
+
 // What is drawn as a curve: its value in each of `columns` columns.
 const overLevels = column => (run, view, columns) => {
   const step = (view.to - view.from) / columns, values = new Float64Array(columns);

@@ -233,19 +233,21 @@ const drawAxis = (canvas, view, width, selection) => {
   if (selection) drawSelection(context, selection, view, width, 22);
 };
 
-// A filled curve of these values, the top being `most`.
-const drawCurve = (canvas, view, width, height, values, most, label, colour, selection) => {
+// A filled curve of the values in these bins, the top being `most`.
+const drawCurve = (canvas, view, width, height, bins, values, most, label, colour, selection) => {
   const { context, ratio } = prepare(canvas, width, height);
   context.scale(ratio, ratio);
-  const columns = values.length;
   context.fillStyle = colours.rule;
   context.fillRect(0, height - 1, width, 1);
   if (most > 0) {
     context.fillStyle = colour;
     context.globalAlpha = 0.75;
-    for (let column = 0; column < columns; column++) {
-      const size = values[column] / most * (height - 4);
-      if (size > 0) context.fillRect(column * width / columns, height - 1 - Math.max(1, size), width / columns + 0.02, Math.max(1, size));
+    // Bins that are narrower than a pixel share one, and the highest shows.
+    const at = bin => Math.round(toX(view, width, bins.from + bin * bins.step) * ratio) / ratio;
+    const each = Math.max(1, Math.ceil((view.to - view.from) / width / bins.step - 1e-6));
+    for (let bin = 0; bin < values.length; bin += each) {
+      const size = values.subarray(bin, bin + each).reduce((most, value) => Math.max(most, value), 0) / most * (height - 4);
+      if (size > 0) context.fillRect(at(bin), height - 1 - Math.max(1, size), at(bin + each) - at(bin), Math.max(1, size));
     }
     context.globalAlpha = 1;
   }

@@ -46,12 +46,16 @@ const build = () => {
       row.canvas.setAttribute('aria-label', `${threadText(lane)}: ${share} of its life in page faults`);
     }
     for (const curve of CURVES.filter(curve => runs.some(curve.has))) {
-      addRow(group, 'curve', [element('span', { title: curve.title }, curve.name)], (canvas, width) => {
+      const { canvas } = addRow(group, 'curve', [element('span', { title: curve.title }, curve.name)], (canvas, width) => {
         // The same scale for all runs.
-        const columns = Math.floor(width), all = runs.map(one => curve.has(one) ? curve.values(one, view, columns) : new Float64Array(columns));
-        const most = Math.max(...all.map(values => values.reduce((most, value) => Math.max(most, value), 0))), own = all[runs.indexOf(run)];
-        drawCurve(canvas, view, width, runs.length > 1 ? 26 : 34, own, most, curve.text(own.reduce((most, value) => Math.max(most, value), 0)), colours[curve.colour] ?? colours.states[curve.colour], selection);
+        const bins = binsOf(view, whole), all = runs.map(one => curve.has(one) ? curve.values(one, bins, bins.count) : new Float64Array(bins.count));
+        const peaks = all.map(values => values.reduce((most, value) => Math.max(most, value), 0)), at = runs.indexOf(run);
+        const text = `${curve.text(peaks[at])}, in bins of ${timeText(bins.step)}`;
+        canvas.setAttribute('aria-label', `${curve.name}: ${text}`);
+        drawCurve(canvas, view, width, runs.length > 1 ? 26 : 34, bins, all[at], Math.max(...peaks), text, colours[curve.colour] ?? colours.states[curve.colour], selection);
       });
+      canvas.setAttribute('role', 'img');
+      canvas.removeAttribute('aria-hidden');
     }
   }
   const observer = new IntersectionObserver(entries => {

@@ -88,9 +88,14 @@ fn chromium() -> Option<PathBuf> {
 
 /// The document after its script ran, and the script's complaints.
 fn opened(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
+    opened_in(browser, page, profile, 1280)
+}
+
+/// The same in a window of this width.
+fn opened_in(browser: &Path, page: &Path, profile: &Path, width: usize) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
-        .args(["--window-size=1280,900", "--virtual-time-budget=4000"])
+        .args([&format!("--window-size={width},900"), "--virtual-time-budget=4000"])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(page)
         .output()
@@ -118,6 +123,30 @@ fn a_browser_draws_the_page_without_complaint() {
     assert!(document.contains("data-ready="), "the script did not come to its end");
     assert!(document.contains("LZ4_decompress_safe"), "the summary names the site");
     assert_eq!(document.matches("class=\"row lane").count(), 8);
+}
+
+#[test]
+fn the_peaks_that_curves_name_are_the_same_in_every_window() {
+    let Some(browser) = chromium() else {
+        return faultless_wants::missing_package(
+            "chromium",
+            format_args!("none of {BROWSERS:?} on the PATH"),
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("timeline.html");
+    let recording = Pipeline { workers: 3, chunks: 40, pool: false, every_fault: true }.recording();
+    std::fs::write(&file, page(&[("a.trace", &recording)])).unwrap();
+    let peaks = |width: usize| -> Vec<String> {
+        let profile = folder.path().join(width.to_string());
+        let (document, complaints) = opened_in(&browser, &file, &profile, width);
+        assert_eq!(complaints, "");
+        let labels = document.split("aria-label=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        labels.filter(|label| label.contains(" at most, in bins of ")).map(str::to_owned).collect()
+    };
+    let wide = peaks(1600);
+    assert_eq!(wide.len(), 3, "threads in faults, faults/s, resident: {wide:?}");
+    assert_eq!((peaks(1280), peaks(700)), (wide.clone(), wide));
 }
 
 #[test]
