@@ -14,22 +14,32 @@ use faultless_trace::recording::Recording;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only threads with NAME in their name, or of this number
+    /// Only threads of this name or number
+    ///
+    /// NAME may be a part of the name.
     #[arg(long, value_name = "NAME|TID")]
     thread: Vec<String>,
-    /// Only processes with NAME in their name, or of this number
+    /// Only processes of this name or number
+    ///
+    /// NAME may be a part of the name.
     #[arg(long, value_name = "NAME|PID")]
     process: Vec<String>,
-    /// Only this span of the run, such as 1s..2.5s, or ..300ms
+    /// Only this span, such as 1s..2.5s or ..300ms
+    ///
+    /// Times count from the begin of the run.
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     time: Option<Range<u64>>,
-    /// Only kinds with TEXT in their name, such as heap or zero-page
+    /// Only these kinds, such as heap or zero-page
+    ///
+    /// Those with TEXT in their name.
     #[arg(long, value_name = "TEXT")]
     kind: Vec<String>,
     /// Only mappings with TEXT in their name
     #[arg(long, value_name = "TEXT")]
     mapping: Vec<String>,
-    /// Only touching sites with TEXT in their function or file:line
+    /// Only sites with TEXT in function or file:line
+    ///
+    /// Sites are where the program touches memory.
     #[arg(long, value_name = "TEXT")]
     site: Vec<String>,
     /// Leave out faults in kernel mode

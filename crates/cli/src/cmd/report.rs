@@ -19,7 +19,13 @@ const PAGE: &str = "faultless-report.html";
 
 /// Show where a recorded program lost time to page faults, and how to avoid it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES
+#[command(
+    after_help = "EXAMPLES
+  faultless record -- ./program && faultless report
+  faultless report --tree                        # who called whom
+  faultless report --by alloc --sort refault     # who allocated, refaults first
+  faultless report --html                        # everything on one page",
+    after_long_help = "EXAMPLES
   faultless record -- ./program && faultless report
   faultless report --tree                        # who called whom
   faultless report --by alloc --sort refault     # who allocated, refaults first
@@ -35,20 +41,25 @@ FIGURES
                allocating site had covered and given back
   Shares are of the whole run, also with filters.
 
-On a terminal a pager shows the report: FAULTLESS_PAGER, else PAGER, else less.")]
+On a terminal a pager shows the report: FAULTLESS_PAGER, else PAGER, else less."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceArg,
     /// Show only this table
     #[arg(long, value_name = "GROUP")]
     by: Option<GroupArg>,
-    /// Show call trees instead: who touched, or with --by alloc who allocated
+    /// Show call trees instead; --by alloc: of who allocated
+    ///
+    /// Without --by alloc they are of who touched.
     #[arg(long)]
     tree: bool,
-    /// Turn the trees around: from the touching functions to their callers
+    /// Turn trees around: from touching functions to callers
     #[arg(long, requires = "tree")]
     inverted: bool,
-    /// Do not shorten names; in trees, keep the frames of language runtimes
+    /// Do not shorten names and stacks
+    ///
+    /// In trees, also keep the frames of language runtimes.
     #[arg(long)]
     whole: bool,
     /// Sort rows by this
@@ -57,16 +68,22 @@ pub(crate) struct Args {
     /// Rows per table
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
-    /// Also list the sources, missing data with the reason, and how each figure was computed
+    /// Also list sources, what is missing, and methods
+    ///
+    /// Missing data has its reason, and each figure how it was computed.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     /// Print one JSON document instead of the tables
     #[arg(long)]
     json: bool,
-    /// Write one page with tables, flame graph, timeline and cures [default FILE: faultless-report.html]
+    /// Write one page with all [file: faultless-report.html]
+    ///
+    /// It has tables, flame graph, timeline and cures. --output names another file.
     #[arg(long, conflicts_with_all = ["json", "explain", "by", "tree"])]
     html: bool,
-    /// Write the report to FILE, atomically [default: -, which is stdout]
+    /// Write the report to FILE [default: -, which is stdout]
+    ///
+    /// It is written atomically.
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Print to a terminal without a pager

@@ -23,7 +23,9 @@ const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
 /// The trace to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceArg {
-    /// Trace file written by `faultless record`, or perf.data of `perf record -e page-faults -c 1 -g -d`.
+    /// Trace file, or perf.data of perf record
+    ///
+    /// Written by `faultless record`, or by `perf record -e page-faults -c 1 -g -d`.
     #[arg(value_name = "FILE", default_value = DEFAULT, value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 }

@@ -62,6 +62,34 @@ fn faultless(words: &str, folder: &Path) -> Output {
 }
 
 #[test]
+fn the_short_help_fits_a_screen_and_the_long_one_tells_the_rest() {
+    let help = |flag: &str| {
+        let output =
+            Command::new(crate::FAULTLESS).args(["report", flag]).env("COLUMNS", "80").output().unwrap();
+        crate::text(&output.stdout).to_owned()
+    };
+    let (short, long) = (help("-h"), help("--help"));
+    assert!(short.lines().count() <= 40, "{}: {short}", short.lines().count());
+    assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+    let flags = |text: &str| {
+        let options = text.lines().filter(|line| {
+            let line = line.trim_start();
+            line.starts_with("--") || line.starts_with('-') && line.get(2..6) == Some(", --")
+        });
+        let flag =
+            |line: &str| line.split_whitespace().find(|word| word.starts_with("--")).map(str::to_owned);
+        options.filter_map(flag).collect()
+    };
+    let (named, all): (Vec<String>, Vec<String>) = (flags(&short), flags(&long));
+    assert!(named == all && named.len() > 15, "no option is hidden: {named:?} {all:?}");
+    for told in
+        ["FIGURES", "atomically", "frames of language runtimes", "how it was computed", "perf record -e"]
+    {
+        assert!(long.contains(told), "{told}: {long}");
+    }
+}
+
+#[test]
 fn every_view_takes_the_same_filters_and_states_its_part_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("faultless.trace"), two_threads()).unwrap();
