@@ -1,4 +1,4 @@
-//! The width of the reader, and a pager between a report and a terminal.
+//! A pager between a report and a terminal.
 //!
 //! In: a report. Out: the same on standard output, through `FAULTLESS_PAGER`, else `PAGER`, else less. Only a
 //! terminal gets a pager, as with git.
@@ -8,23 +8,11 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub(crate) use faultless_console::sink::columns;
 use faultless_console::{Outcome, deliver, emit, sink::Sink};
 
 /// The shell's status when it can't run a command, from here on.
 const CANNOT_RUN: i32 = 126;
-
-/// Columns of the reader: `COLUMNS`, else the terminal's; `None` for a pipe or file without it. Without a sink the reader
-/// is at standard output.
-pub(crate) fn columns(sink: Option<&Sink>) -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
-    let said = said.filter(|&columns: &usize| columns > 0);
-    let own = || match sink {
-        None => terminal_size::terminal_size_of(io::stdout()),
-        Some(Sink::Stderr) => terminal_size::terminal_size_of(io::stderr()),
-        Some(_) => None,
-    };
-    said.or_else(|| own().map(|(width, _)| usize::from(width.0)))
-}
 
 /// Writes a report into its file, or to standard output: through a pager if that is a terminal.
 ///

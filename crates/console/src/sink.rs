@@ -25,6 +25,19 @@ pub enum Sink {
     Whole(PathBuf, Option<Permissions>),
 }
 
+/// Columns of the reader: `COLUMNS`, else the terminal's; `None` for a pipe or file without it. Without a sink the reader
+/// is at standard output.
+pub fn columns(sink: Option<&Sink>) -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
+    let said = said.filter(|&columns: &usize| columns > 0);
+    let own = || match sink {
+        None => terminal_size::terminal_size_of(io::stdout()),
+        Some(Sink::Stderr) => terminal_size::terminal_size_of(io::stderr()),
+        Some(_) => None,
+    };
+    said.or_else(|| own().map(|(width, _)| usize::from(width.0)))
+}
+
 /// Most links to follow, as in the kernel (path_resolution(7)).
 const MOST_LINKS: u32 = 40;
 

@@ -338,6 +338,19 @@ fn every_experiment_takes_the_faults_that_it_must() {
     assert!(text.contains(" 0 counts that can't be"), "{text}");
 }
 
+#[test]
+fn the_list_is_no_wider_than_the_reader_and_names_every_document() {
+    let list = |columns: Option<&str>| {
+        let mut command = lab(&["list"]);
+        command.env_remove("COLUMNS").envs(columns.map(|columns| ("COLUMNS", columns)));
+        told(&command.output().unwrap()).1
+    };
+    let (narrow, whole) = (list(Some("60")), list(None));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&whole));
+}
+
 /// Cells of a reader's choice, under the document's name for its program, in the document's columns.
 #[test]
 fn cells_of_ones_own_are_a_table_a_list_and_a_document() {

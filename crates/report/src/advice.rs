@@ -10,16 +10,22 @@ use faultless_trace::stat::Interval;
 
 use crate::figure::Figure;
 use crate::svg::{self, Bar};
-use crate::table::WIDTH;
+use crate::table::{Room, WIDTH, wrap};
 use crate::text;
 
-/// The answer first, then times, faults and labels of each arm, then how to adopt the winner.
-pub fn text(advice: &Advice, colour: bool) -> String {
-    let style = Style::of(advice, colour);
+/// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
+/// but 60 to 100, and `None`: 100. The command to copy alone is never broken.
+pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
+    let style = Style::of(advice, colour, Room::of(columns).up_to(WIDTH));
     let mut out = String::new();
-    let _ = writeln!(out, "{}{}{}", style.bold, headline(advice), style.plain);
+    let mut say = |first: &str, text: &str, begin: &str, end: &str| {
+        for line in wrap(first, text, style.columns) {
+            let _ = writeln!(out, "{begin}{line}{end}");
+        }
+    };
+    say("", &headline(advice), style.bold, style.plain);
     if let Some(choice) = &advice.choice {
-        let _ = writeln!(out, "{choice}");
+        say("", choice, "", "");
     }
     times(&mut out, advice, &style);
     faults(&mut out, advice, &style);
@@ -30,13 +36,16 @@ pub fn text(advice: &Advice, colour: bool) -> String {
         let _ = writeln!(out, "It costs {}.", memory_cost(winner, &advice.scores[0]));
     }
     for note in &advice.notes {
-        let _ = writeln!(out, "note: {note}");
+        let _ = writeln!(out, "{}", wrap("note: ", note, style.columns).join("\n"));
     }
     out
 }
 
-/// Column width and escape sequences.
+/// Widths and escape sequences.
 struct Style {
+    /// Of a line.
+    columns: usize,
+    /// Of the arms' names.
     width: usize,
     bold: &'static str,
     green: &'static str,
@@ -45,64 +54,114 @@ struct Style {
 }
 
 impl Style {
-    fn of(advice: &Advice, colour: bool) -> Self {
+    fn of(advice: &Advice, colour: bool, columns: usize) -> Self {
         let width = advice.scores.iter().map(|score| score.arm.name.len()).max().unwrap_or(0);
         let [bold, green, dim, plain] =
             if colour { ["\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"] } else { [""; 4] };
-        Self { width, bold, green, dim, plain }
+        Self { columns, width, bold, green, dim, plain }
     }
 
     /// The winner's row is marked.
-    fn row(&self, out: &mut String, advice: &Advice, index: usize, cells: &str) {
+    fn row(&self, out: &mut String, advice: &Advice, index: usize, lines: &[String]) {
         let won = advice.winner == Some(index);
         let (mark, begin, end) = if won { ("*", self.green, self.plain) } else { (" ", "", "") };
         let (name, width) = (&advice.scores[index].arm.name, self.width);
-        let _ = writeln!(out, "{begin}{mark} {name:width$}  {cells}{end}");
+        let lines = lines.join(&format!("\n  {:width$}  ", ""));
+        let _ = writeln!(out, "{begin}{mark} {name:width$}  {lines}{end}");
     }
+
+    /// Room beside the names.
+    fn room(&self) -> usize {
+        self.columns.saturating_sub(self.width + 4)
+    }
+
+    /// The figures of each arm below a head, in columns of these widths. Where that is too wide, a row takes several
+    /// lines, and a column that belongs to the one before stays beside it.
+    fn table(&self, out: &mut String, advice: &Advice, heads: &[Head], rows: &[Vec<String>]) {
+        let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let least = |at: usize| longest(at).max(heads[at].name.len());
+        let wide: Vec<usize> = (0..heads.len()).map(|at| least(at).max(heads[at].width)).collect();
+        let fits = wide.iter().sum::<usize>() + 2 * (wide.len() - 1) <= self.room();
+        let widths = if fits { wide } else { (0..heads.len()).map(least).collect() };
+        let lines = |cells: &[&str]| -> Vec<String> {
+            let mut groups: Vec<String> = Vec::new();
+            for ((cell, width), head) in cells.iter().zip(&widths).zip(heads) {
+                match groups.last_mut() {
+                    Some(group) if head.of_last => group.push_str(&format!("  {cell:>width$}")),
+                    _ => groups.push(format!("{cell:>width$}")),
+                }
+            }
+            let mut lines: Vec<String> = Vec::new();
+            for group in groups {
+                match lines.last_mut() {
+                    Some(line) if line.chars().count() + 2 + group.chars().count() <= self.room() => {
+                        line.push_str("  ");
+                        line.push_str(&group);
+                    }
+                    _ => lines.push(group),
+                }
+            }
+            lines
+        };
+        let _ = writeln!(out);
+        for head in lines(&heads.iter().map(|head| head.name).collect::<Vec<_>>()) {
+            let _ = writeln!(out, "  {}{:width$}  {head}{}", self.dim, "", self.plain, width = self.width);
+        }
+        for (index, row) in rows.iter().enumerate() {
+            self.row(out, advice, index, &lines(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        }
+    }
+}
+
+/// A column of figures.
+struct Head {
+    name: &'static str,
+    /// Where there is room.
+    width: usize,
+    /// It says more of the column before.
+    of_last: bool,
 }
 
 fn times(out: &mut String, advice: &Advice, style: &Style) {
-    let Style { width, dim, plain, .. } = style;
-    let head = format!(
-        "{:>9}  {:>20}  {:>9}  {:>20}  {:>9}",
-        "wall", "ratio, 95 %", "CPU", "ratio, 95 %", "peak RSS"
-    );
-    let _ = writeln!(out, "\n  {dim}{:width$}  {head}{plain}", "");
-    for (index, score) in advice.scores.iter().enumerate() {
-        let (wall, cpu) = (Nanos(score.wall_ns), Nanos(score.cpu_ns));
+    let figure = |name| Head { name, width: 9, of_last: false };
+    let ratio_of = || Head { name: "ratio, 95 %", width: 20, of_last: true };
+    let heads = [figure("wall"), ratio_of(), figure("CPU"), ratio_of(), figure("peak RSS")];
+    let row = |(index, score): (usize, &Score)| {
         let own = if index == 0 { "1" } else { "-" };
         let [of_wall, of_cpu] =
             [score.wall, score.cpu].map(|interval| interval.map_or(own.into(), |interval| ratio(&interval)));
-        let rss = bytes(score.peak_rss_bytes);
-        let cells = format!("{wall:>9}  {of_wall:>20}  {cpu:>9}  {of_cpu:>20}  {rss:>9}");
-        style.row(out, advice, index, &cells);
-    }
+        let (wall, cpu) = (Nanos(score.wall_ns).to_string(), Nanos(score.cpu_ns).to_string());
+        vec![wall, of_wall, cpu, of_cpu, bytes(score.peak_rss_bytes).to_string()]
+    };
+    let rows: Vec<Vec<String>> = advice.scores.iter().enumerate().map(row).collect();
+    style.table(out, advice, &heads, &rows);
 }
 
 fn faults(out: &mut String, advice: &Advice, style: &Style) {
-    let Style { width, dim, plain, .. } = style;
-    let head = format!("{:>30}  {:>30}", "faults, 95 %", "CPU time in faults, 95 %");
-    let _ = writeln!(out, "\n  {dim}{:width$}  {head}{plain}", "");
-    for (index, score) in advice.scores.iter().enumerate() {
-        let faults = with_interval(&score.faults, |faults| count(faults).to_string());
+    let heads = ["faults, 95 %", "CPU time in faults, 95 %"];
+    let heads = heads.map(|name| Head { name, width: 30, of_last: false });
+    let row = |score: &Score| {
         let time = score
             .fault_time
             .map_or("-".into(), |time| with_interval(&time.seconds, |seconds| Seconds(seconds).to_string()));
-        style.row(out, advice, index, &format!("{faults:>30}  {time:>30}"));
-    }
+        vec![with_interval(&score.faults, |faults| count(faults).to_string()), time]
+    };
+    let rows: Vec<Vec<String>> = advice.scores.iter().map(row).collect();
+    style.table(out, advice, &heads, &rows);
 }
 
 fn labels(out: &mut String, advice: &Advice, style: &Style) {
     let Style { width, dim, plain, .. } = style;
     let _ = writeln!(out);
     for (index, score) in advice.scores.iter().enumerate().skip(1) {
-        let indent = format!("\n  {:width$}  ", "");
-        style.row(out, advice, index, &lines(&score.label, WIDTH - width - 4).join(&indent));
-        let _ = writeln!(out, "  {:width$}  {dim}{}{plain}", "", score.arm.what);
+        style.row(out, advice, index, &lines(&score.label, style.room()));
+        for line in wrap("", &score.arm.what, style.room()) {
+            let _ = writeln!(out, "  {:width$}  {dim}{line}{plain}", "");
+        }
     }
 }
 
-/// Breaks only where a clause ends.
+/// Breaks where a clause ends, and inside a clause that is longer than a line.
 fn lines(label: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for clause in label.split_inclusive("; ") {
@@ -111,7 +170,7 @@ fn lines(label: &str, width: usize) -> Vec<String> {
             _ => lines.push(clause.into()),
         }
     }
-    lines.iter().map(|line| line.trim_end().into()).collect()
+    lines.iter().flat_map(|line| wrap("", line.trim_end(), width)).collect()
 }
 
 /// The [`Advice`] as JSON. `schema` is the version of the document.

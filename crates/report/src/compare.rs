@@ -11,26 +11,26 @@ use faultless_trace::stat::Interval;
 use crate::advice::{self, has_ends};
 use crate::palette::Palette;
 use crate::svg::{self, Bar};
-use crate::table::{Align, WIDTH, clip, columns, wrap};
+use crate::table::{Align, Room, WIDTH, clip, columns, wrap};
 use crate::text;
 
-/// The answer first, then each quantity of each command.
-pub fn text(comparison: &Comparison, colour: bool) -> String {
-    let palette = Palette(colour);
+/// The answer first, then each quantity of each command. At most `columns` wide, but 60 to 100, and `None`: 100.
+pub fn text(comparison: &Comparison, colour: bool, columns: Option<usize>) -> String {
+    let (palette, width) = (Palette(colour), Room::of(columns).up_to(WIDTH));
     let mut lines: Vec<String> = answer(comparison)
         .iter()
-        .flat_map(|said| wrap("", said, WIDTH))
+        .flat_map(|said| wrap("", said, width))
         .map(|line| palette.strong(&line))
         .collect();
     lines.push(String::new());
     for (index, command) in comparison.commands.iter().enumerate() {
-        lines.push(format!("  {}  {}", letter(index), clip(&text::escaped(&command.command), WIDTH - 5)));
+        lines.push(format!("  {}  {}", letter(index), clip(&text::escaped(&command.command), width - 5)));
     }
     lines.push(String::new());
-    lines.extend(table(comparison, palette));
-    lines.extend(failures(comparison));
+    lines.extend(table(comparison, palette, width));
+    lines.extend(failures(comparison).iter().flat_map(|failure| wrap("", failure, width)));
     for note in &comparison.notes {
-        lines.extend(wrap("", &format!("note: {note}"), WIDTH));
+        lines.extend(wrap("", &format!("note: {note}"), width));
     }
     lines.join("\n") + "\n"
 }
@@ -93,7 +93,7 @@ fn sentence(index: usize, command: &Compared, base: &Compared) -> String {
     said + "."
 }
 
-fn table(comparison: &Comparison, palette: Palette) -> Vec<String> {
+fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String> {
     let confidence = Percent(1.0 - comparison.error);
     let head = ["", "", "median", "95 %", &format!("beside A, {confidence}")].map(String::from);
     let mut cells = vec![head.to_vec()];
@@ -113,10 +113,23 @@ fn table(comparison: &Comparison, palette: Palette) -> Vec<String> {
     add("faults", &|command| Some((command.faults, count)));
     add("peak RSS", &|command| Some((command.peak_rss_bytes, bytes)));
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
-    let mut lines = columns(2, &aligns, &cells);
-    if let Some(head) = lines.first_mut() {
-        *head = palette.faint(head);
-    }
+    let whole = columns(2, &aligns, &cells);
+    let fits = whole.iter().all(|line| line.chars().count() <= width);
+    let mut rows: Vec<Vec<String>> = if fits {
+        whole.into_iter().map(|line| vec![line]).collect()
+    } else {
+        // What stands beside A goes below.
+        let (left, below): (Vec<_>, Vec<_>) = cells.iter().map(|row| (row[..4].to_vec(), &row[4])).unzip();
+        let below =
+            below.into_iter().map(|beside| Some(format!("{:16}{beside}", "")).filter(|_| !beside.is_empty()));
+        columns(2, &aligns[..4], &left)
+            .into_iter()
+            .zip(below)
+            .map(|(line, below)| std::iter::once(line).chain(below).collect())
+            .collect()
+    };
+    rows[0].iter_mut().for_each(|head| *head = palette.faint(head));
+    let mut lines = rows.concat();
     lines.push(String::new());
     lines.push(palette.faint(&format!("  {}", rounds(comparison))));
     lines

@@ -16,6 +16,7 @@ use faultless_trace::advice;
 use self::cures::Facts;
 use super::bench::{Bench, Input, Measured};
 use super::run as pool;
+use crate::pager;
 
 /// A bootstrap over fewer than 7 rounds says little. More than 20 rounds hardly narrow the interval.
 const ROUNDS: RangeInclusive<u32> = 7..=20;
@@ -114,7 +115,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let text = if args.json {
         report::json(&advice)
     } else {
-        report::text(&advice, std::io::stdout().is_terminal())
+        report::text(&advice, std::io::stdout().is_terminal(), pager::columns(None))
     };
     emit(text.as_bytes(), ExitCode::from(status))
 }

@@ -18,9 +18,11 @@ use super::run::find;
 use super::status;
 use super::trace_file::denied;
 use super::warm::Warm;
-use faultless_console::{Failure, INTERRUPTED, Outcome};
+use crate::pager;
+use faultless_console::{Failure, INTERRUPTED, Outcome, sink::Sink};
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
+use faultless_report::table::wrap;
 use faultless_trace::Stat;
 use faultless_trace::advice::{Arm, Refusal, Run, Series};
 use faultless_trace::observation::Exit;
@@ -121,10 +123,10 @@ impl Bench {
             let rounds = wanted(round);
             let seconds = (round * in_all(rounds)).as_secs_f64().ceil();
             if !std::io::stderr().is_terminal() {
-                eprintln!(
-                    "faultless: {}: {rounds} rounds, about {seconds} s; --runs sets their number",
-                    self.what
-                );
+                let text =
+                    format!("{}: {rounds} rounds, about {seconds} s; --runs sets their number", self.what);
+                let width = pager::columns(Some(&Sink::Stderr)).map_or(usize::MAX, |columns| columns.max(60));
+                eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
             }
         };
         let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm, tell).and_then(|round| {

@@ -12,6 +12,7 @@ use faultless_trace::advice::Arm;
 use faultless_trace::compare::Comparison;
 
 use super::bench::{Bench, Input, Measured, Way};
+use crate::pager;
 
 /// With 8 rounds an interval that holds in 99 % of comparisons exists. More than 30 hardly narrow it.
 const ROUNDS: RangeInclusive<u32> = 10..=30;
@@ -85,7 +86,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let text = if args.json {
         report::json(&comparison)
     } else {
-        report::text(&comparison, std::io::stdout().is_terminal())
+        report::text(&comparison, std::io::stdout().is_terminal(), pager::columns(None))
     };
     emit(text.as_bytes(), ExitCode::from(status))
 }

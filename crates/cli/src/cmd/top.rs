@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::status;
+use crate::pager;
 use faultless_console::{Failure, Outcome, no_stdout};
 use faultless_os::spawn;
 use faultless_prof::Request;
@@ -151,11 +152,7 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
             return Ok(());
         }
         model.take(live.poll(model.threads_wanted()));
-        let text = if json {
-            json::line(model)?
-        } else {
-            frame::text(model, terminal_size::terminal_size().map_or(100, |(width, _)| width.0))
-        };
+        let text = if json { json::line(model)? } else { frame::text(model, width()) };
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // The reader has closed the pipe early.
@@ -166,6 +163,13 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
             return Ok(());
         }
     }
+}
+
+/// Columns for one frame as text: those of the reader, else of any terminal at hand.
+fn width() -> u16 {
+    const USUAL: u16 = 100;
+    let said = pager::columns(None).and_then(|columns| u16::try_from(columns).ok());
+    said.unwrap_or_else(|| terminal_size::terminal_size().map_or(USUAL, |(width, _)| width.0))
 }
 
 /// The program's own status if it ended first; otherwise it is asked to end.

@@ -1,7 +1,9 @@
 //! Fixed runs of cures -> text, JSON and picture.
 
 use faultless_report::advice::{json, svg, text};
+use faultless_report::compare;
 use faultless_trace::advice::{Advice, Arm, Run, Series, judge};
+use faultless_trace::compare::Comparison;
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::stat::Interval;
 
@@ -70,7 +72,7 @@ fn nothing(rounds: usize) -> Advice {
 }
 
 fn shown(advice: &Advice) -> String {
-    let text = text(advice, false);
+    let text = text(advice, false, None);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end());
@@ -84,12 +86,56 @@ fn text_of_every_standing() {
 }
 
 #[test]
+fn a_narrow_reader_gets_narrow_lines_with_every_word_of_an_advice() {
+    let words = |text: &str| {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    let mut everything = everything();
+    everything
+        .notes
+        .push("a note that is longer than sixty characters, which is what a narrow terminal has".into());
+    for advice in [everything, nothing(8), nothing(1), nothing(0)] {
+        let (narrow, wide) = (text(&advice, false, Some(60)), text(&advice, false, None));
+        for line in narrow.lines() {
+            assert!(line.chars().count() <= 60, "{} columns: {line}", line.chars().count());
+            assert_eq!(line, line.trim_end());
+        }
+        assert_eq!(words(&narrow), words(&wide), "{narrow}");
+    }
+}
+
+#[test]
+fn a_narrow_reader_gets_narrow_lines_with_every_figure_of_a_comparison() {
+    let (short, long) = (Means(263.0, 422.0, 116_312.0, 223.0, 21.5), Means(73.2, 115.0, 700.0, 1.91, 22.4));
+    let series = vec![series("./engine --old", &short, 12), series("./engine --new", &long, 12)];
+    let mut comparison = Comparison::new(Host::default(), series);
+    comparison
+        .notes
+        .push("a note that is longer than sixty characters, which is what a narrow terminal has".into());
+    let shown = |columns| compare::text(&comparison, false, columns);
+    let (narrow, wide) = (shown(Some(60)), shown(None));
+    for line in narrow.lines() {
+        assert!(line.chars().count() <= 60, "{} columns: {line}", line.chars().count());
+        assert_eq!(line, line.trim_end());
+    }
+    let words = |text: &str| {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    assert_eq!(words(&narrow), words(&wide), "{narrow}");
+    assert!(wide.lines().any(|line| line.starts_with("  CPU") && line.contains(" ms to ")), "{wide}");
+}
+
+#[test]
 fn less_cpu_time_alone_is_a_share_and_no_speed() {
     let arms = [
         ("as it is", Means(100.0, 100.0, 116_312.0, 60.0, 21.5)),
         ("pool", Means(104.0, 80.0, 700.0, 1.91, 21.5)),
     ];
-    let said = text(&advice(&arms, 12), false);
+    let said = text(&advice(&arms, 12), false, None);
     let head = said.lines().next().unwrap();
     assert!(
         head.starts_with("pool: ") && head.contains(" % less CPU time (") && !head.contains('x'),
@@ -125,5 +171,5 @@ fn pictures_have_ends_only_where_there_are_some() {
 
 #[test]
 fn colour_changes_no_letter_of_an_advice() {
-    assert_eq!(crate::unstyled(&text(&everything(), true)), text(&everything(), false));
+    assert_eq!(crate::unstyled(&text(&everything(), true, None)), text(&everything(), false, None));
 }

@@ -48,22 +48,35 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, colour: bool) {
     }
 }
 
-/// One frame as text of this width; as many rows as there is content.
+/// One frame as text of this width; as many rows as there is content. What a narrow screen has no room for stands in
+/// further lines and tables.
 pub(super) fn text(model: &mut Model, width: u16) -> String {
     const ROWS_MAX: usize = 20;
     const WIDTH: std::ops::RangeInclusive<u16> = 40..=200;
+    let width = width.clamp(*WIDTH.start(), *WIDTH.end());
+    let theme = Theme { colour: false };
     let busy = model.rows().iter().filter(|task| task.faults > 0).count();
     let rows = busy.clamp(1, ROWS_MAX) as u16 + 1;
     let sites = sites::lines(model, ROWS_MAX) as u16 + 1;
-    let backend = TestBackend::new(width.clamp(*WIDTH.start(), *WIDTH.end()), 2 + 1 + rows + 1 + sites);
+    let mut head = summary(model, theme, width);
+    if head.len() > 1 || !has_room_for_machine(model, theme, width) {
+        head.push(Line::from(model.machine.clone()));
+    }
+    let further = head.split_off(1);
+    let tables = table::parts(width, model.shows_threads());
+    let parts = [2, further.len() as u16, 1].into_iter();
+    let parts = parts.chain(tables.iter().flat_map(|_| [rows, 1])).chain([sites]);
+    let parts: Vec<u16> = parts.collect();
+    let backend = TestBackend::new(width, parts.iter().sum());
     let Ok(mut terminal) = Terminal::new(backend);
-    let parts = [2, 1, rows, 1, sites].map(Constraint::Length);
-    let theme = Theme { colour: false };
     let Ok(drawn) = terminal.draw(|frame| {
-        let [top, _, middle, _, below] = Layout::vertical(parts).areas(frame.area());
-        header(frame, top, model, theme);
-        table::draw(frame, middle, model, theme, false);
-        sites::draw(frame, below, model, theme);
+        let areas = Layout::vertical(parts.iter().map(|rows| Constraint::Length(*rows))).split(frame.area());
+        header(frame, areas[0], model, theme);
+        frame.render_widget(Paragraph::new(further), areas[1]);
+        for (index, columns) in tables.iter().enumerate() {
+            table::draw_columns(frame, areas[3 + 2 * index], model, theme, false, columns);
+        }
+        sites::draw(frame, areas[areas.len() - 1], model, theme);
     });
     let mut text = String::new();
     for row in drawn.buffer.content.chunks(usize::from(drawn.area.width).max(1)) {
@@ -75,6 +88,21 @@ pub(super) fn text(model: &mut Model, width: u16) -> String {
 
 fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let [first, second] = Layout::vertical([Constraint::Length(1); 2]).areas(area);
+    let left = title(model, theme);
+    if has_room_for_machine(model, theme, first.width) {
+        let machine = Paragraph::new(Line::styled(model.machine.as_str(), theme.faint()));
+        frame.render_widget(machine.alignment(Alignment::Right), first);
+    }
+    frame.render_widget(left, first);
+    frame.render_widget(summary(model, theme, second.width).swap_remove(0), second);
+}
+
+/// Whether the machine's name fits beside the title.
+fn has_room_for_machine(model: &Model, theme: Theme, width: u16) -> bool {
+    title(model, theme).width() + model.machine.len() + 2 <= usize::from(width)
+}
+
+fn title(model: &Model, theme: Theme) -> Line<'static> {
     let subject = match model.detail {
         Some(pid) => format!("{} ({pid})", model.name_of(pid)),
         None => model.subject.clone(),
@@ -85,26 +113,20 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
         None if model.detail.is_some_and(|pid| model.task(pid).is_none()) => "  ended".to_owned(),
         None => String::new(),
     };
-    let left = Line::from(vec![
+    Line::from(vec![
         Span::styled("faultless top", theme.head()),
         Span::raw("  "),
         Span::styled(subject, theme.strong()),
         Span::styled(ended, theme.warn()),
         Span::styled(if model.paused { "  paused" } else { "" }, theme.warn()),
-    ]);
-    let machine = Paragraph::new(Line::styled(model.machine.as_str(), theme.faint()));
-    if left.width() + model.machine.len() + 2 <= usize::from(first.width) {
-        frame.render_widget(machine.alignment(Alignment::Right), first);
-    }
-    frame.render_widget(left, first);
-    frame.render_widget(summary(model, theme, second.width), second);
+    ])
 }
 
-/// The answer in one line. Less important parts are dropped first if the line is narrow.
-fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
+/// The answer in one line, and less important parts that it has no room for in further ones. A screen has only the first.
+fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Vec<Line<'a>> {
     let interval = &model.interval;
     if interval.end_ns == 0 {
-        return Line::styled("waiting for the first interval ...", theme.faint());
+        return vec![Line::styled("waiting for the first interval ...", theme.faint())];
     }
     let of_process = model.detail.map(|pid| model.task(pid).cloned().unwrap_or_default());
     let task = of_process.unwrap_or_else(|| whole(interval));
@@ -128,13 +150,16 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     if interval.lost > 0 {
         rest.push(format!("{} lost", Count(interval.lost).of("sample")));
     }
+    let mut further: Vec<Line<'_>> = Vec::new();
     for text in rest {
         let used: usize = spans.iter().map(Span::width).sum();
         if used + 2 + text.len() <= usize::from(width) {
             spans.push(Span::styled(format!("  {text}"), theme.faint()));
+        } else {
+            further.push(Line::styled(text, theme.faint()));
         }
     }
-    Line::from(spans)
+    std::iter::once(Line::from(spans)).chain(further).collect()
 }
 
 fn sparkline(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {

@@ -15,7 +15,7 @@ use super::model::{Model, cpu_ns, share};
 use super::theme::Theme;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+pub(super) enum Column {
     Pid,
     Tid,
     Name,
@@ -78,8 +78,17 @@ impl Column {
     }
 
     fn is_shown(self, width: u16, threads: bool) -> bool {
+        width >= self.width().1 && self.exists(threads)
+    }
+
+    fn exists(self, threads: bool) -> bool {
         let of_processes = matches!(self, Self::Avoidable | Self::Keep | Self::Anonymous);
-        width >= self.width().1 && (self != Self::Tid || threads) && !(of_processes && threads)
+        (self != Self::Tid || threads) && !(of_processes && threads)
+    }
+
+    /// Whether it says whose row it is.
+    fn is_name(self) -> bool {
+        matches!(self, Self::Pid | Self::Tid | Self::Name)
     }
 
     fn cell(self, task: &Task, model: &Model, theme: Theme) -> (String, Style) {
@@ -114,11 +123,42 @@ fn range(point: &Point) -> String {
     if low == high { format!("{high} %") } else { format!("{low}-{high} %") }
 }
 
+/// The columns that fit a width, then those of further tables with all that does not.
+pub(super) fn parts(width: u16, threads: bool) -> Vec<Vec<Column>> {
+    let shown = shown(width, threads);
+    let names = || Column::ALL.into_iter().filter(|column| column.is_name() && column.exists(threads));
+    let least = |columns: &[Column]| columns.iter().map(|column| column.width().0 + 1).sum::<u16>() - 1;
+    let left: Vec<Column> =
+        Column::ALL.into_iter().filter(|column| column.exists(threads) && !shown.contains(column)).collect();
+    let mut further: Vec<Vec<Column>> = Vec::new();
+    for column in left {
+        match further.last_mut() {
+            Some(last) if least(last) + 1 + column.width().0 <= width => last.push(column),
+            _ => further.push(names().chain([column]).collect()),
+        }
+    }
+    std::iter::once(shown).chain(further).collect()
+}
+
+fn shown(width: u16, threads: bool) -> Vec<Column> {
+    Column::ALL.into_iter().filter(|column| column.is_shown(width, threads)).collect()
+}
+
 /// Draws the table. With `choose`, the chosen row is marked.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: Theme, choose: bool) {
-    let threads = model.shows_threads();
-    let columns: Vec<Column> =
-        Column::ALL.into_iter().filter(|column| column.is_shown(area.width, threads)).collect();
+    let columns = shown(area.width, model.shows_threads());
+    draw_columns(frame, area, model, theme, choose, &columns);
+}
+
+/// The same with these columns.
+pub(super) fn draw_columns(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    model: &mut Model,
+    theme: Theme,
+    choose: bool,
+    columns: &[Column],
+) {
     let fits = usize::from(area.height.saturating_sub(1));
     model.page = fits.max(1);
     let selected = model.selected();

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
 
@@ -121,7 +122,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Outcome {
     match args.action {
         Some(Action::List { json }) => {
-            let text = if json { table::list_json()? } else { table::list() };
+            let text = if json { table::list_json()? } else { table::list(columns(None)) };
             emit(text.as_bytes(), ExitCode::SUCCESS)
         }
         Some(Action::Verify { json }) => measure::verify(json),

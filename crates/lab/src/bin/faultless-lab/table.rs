@@ -8,7 +8,7 @@ use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
 use faultless_lab::{Document, Experiment, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
-use faultless_report::table::{Align, columns};
+use faultless_report::table::{Align, columns, hang, wrap};
 use faultless_trace::measurement::{Bytes, Count, median_interval};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
@@ -18,19 +18,16 @@ use faultless_console::Failure;
 use crate::measure::failure;
 use crate::report::counted;
 
-/// The experiments.
-pub(crate) fn list() -> String {
+/// The experiments, in lines of at most `columns`, but 60 at least.
+pub(crate) fn list(columns: Option<usize>) -> String {
+    const NARROWEST: usize = 60;
+    let width = columns.map_or(usize::MAX, |columns| columns.max(NARROWEST));
     let mut text = String::new();
     for experiment in experiments::ALL {
         let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
-        let _ = writeln!(
-            text,
-            "{:<12}{}\n{:<12}from {}",
-            experiment.name(),
-            experiment.about(),
-            "",
-            from.join("; ")
-        );
+        let about = wrap(&format!("{:<12}", experiment.name()), experiment.about(), width);
+        let from = hang(&" ".repeat(12), 17, &format!("from {}", from.join("; ")), width);
+        about.iter().chain(&from).for_each(|line| text.extend([line, "\n"]));
     }
     text
 }

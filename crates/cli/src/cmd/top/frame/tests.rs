@@ -47,6 +47,21 @@ fn plain_text_holds_the_same_figures() {
 }
 
 #[test]
+fn a_narrow_reader_gets_narrow_lines_with_every_figure() {
+    let is_figure = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let figures = |text: &str| -> std::collections::BTreeSet<String> {
+        text.split_whitespace().filter(is_figure).map(str::to_owned).collect()
+    };
+    let wide = figures(&text(&mut model(), 140));
+    for width in [40, 60, 80] {
+        let narrow = text(&mut model(), width);
+        assert!(narrow.lines().all(|line| line.chars().count() <= usize::from(width)), "{narrow}");
+        assert!(wide.is_subset(&figures(&narrow)), "{width}: {narrow}");
+        assert!(narrow.contains("Linux 6.18.44, 2 CPUs"), "{narrow}");
+    }
+}
+
+#[test]
 fn nothing_to_show_says_why() {
     let mut model = model();
     model.sites.clear();
