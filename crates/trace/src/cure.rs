@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::avoid::Point;
 use crate::kind::{FIRST_TOUCHES, Kind};
-use crate::measurement::{Interval, Percent};
+use crate::measurement::{Count, Interval, Percent};
 use crate::observation::Host;
 use crate::sites::{BlockLives, SiteRow};
 use crate::tuning::{
-    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
-    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
-    WHOLE_SHARE,
+    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, JUDGED_RECORDS, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE,
+    POPULATE_SAVES, QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES,
+    UNCURED_SHARE, WHOLE_SHARE,
 };
 
 /// Cures for the faults of a site.
@@ -264,10 +264,17 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     }
 }
 
-/// The reason to show if no site has a cure.
-pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
+/// The reason to show if no site has a cure, of so many recorded faults of all.
+pub(crate) fn why_none(remedies: &[Remedy], records: u64, faults: u64) -> Option<String> {
     if remedies.iter().any(|remedy| remedy.cure.is_some()) {
         return None;
+    }
+    if records < JUDGED_RECORDS.min(faults) {
+        return Some(format!(
+            "{} of {} faults were recorded, too few to judge one",
+            Count(records),
+            Count(faults)
+        ));
     }
     let Some(first) = remedies.first() else {
         return Some(format!("each makes less than {} of the time in faults", Percent(UNCURED_SHARE)));

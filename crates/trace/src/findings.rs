@@ -15,7 +15,7 @@ use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::filter::Filter;
-use crate::kind::Kind;
+use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
 use crate::observation::{Exit, Host, Observation, SourceNote, What};
 use crate::profile::{Profile, Selected};
@@ -103,6 +103,10 @@ pub struct Findings {
     /// The 95 % intervals of their seconds.
     #[serde(default)]
     pub beyond_seconds: Vec<Option<(f64, f64)>>,
+    /// Kinds of which none was seen, though some may have been: huge pages, whose counter is the machine's.
+    /// They widen the totals.
+    #[serde(default)]
+    pub unseen: Vec<KindRow>,
     /// Kernel time, as root.
     pub kernel: Option<KernelTime>,
     /// Whether faults wait for each other.
@@ -220,6 +224,7 @@ impl Findings {
             profile.totals.rows.iter().find(|row| row.kind == *kind).and_then(|row| row.seconds_interval)
         };
         let beyond_seconds = beyond.iter().map(interval_of).collect();
+        let unseen = profile.totals.rows.iter().filter(|row| row.faults == 0).cloned().collect();
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
         let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
         let most_avoidable = plateau.map(|plateau| plateau.high);
@@ -251,7 +256,7 @@ impl Findings {
         let (of_run, remedies) = (remedies_of(whole), remedies_of(&sites));
         // Without an end no curve is known, and nothing rules a cure out.
         let is_known = !whole.rows.is_empty() && recording.footer.is_some();
-        let no_cure = is_known.then(|| cure::why_none(&of_run)).flatten();
+        let no_cure = is_known.then(|| cure::why_none(&of_run, whole.all.records, stat.faults())).flatten();
         let is_kept = of_run.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
@@ -297,6 +302,7 @@ impl Findings {
             remedies,
             beyond,
             beyond_seconds,
+            unseen,
             kernel,
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),

@@ -1,7 +1,7 @@
 //! The sections below the answer. Each function returns lines, or none if there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
-use faultless_trace::findings::{Beyond, Findings, LockWaits, Next, Table};
+use faultless_trace::findings::{Findings, LockWaits, Next, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, SiteRow, Sites};
 use faultless_trace::stat::Interval;
@@ -339,7 +339,7 @@ pub(super) fn cure_name(cure: Cure) -> &'static str {
     }
 }
 
-/// Faults that no row of a table stands for.
+/// Faults that no row of a table stands for, and those that there may be though none was seen.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     let ends = findings.beyond_seconds.iter().copied().chain(std::iter::repeat(None));
     let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
@@ -347,11 +347,19 @@ pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
         (Some(value), None) => Figure::seconds(Figure::exact(*value)),
         (None, _) => Figure::unknown(),
     });
-    let times = Figure::column(&times.collect::<Vec<_>>());
-    let line = |((kind, faults, _), time): (&Beyond, String)| {
-        vec![Count(*faults).to_string(), time, kind.words().to_owned()]
-    };
-    let cells: Vec<Vec<String>> = findings.beyond.iter().zip(times).map(line).collect();
+    let up_to = |(low, high): (f64, f64)| Interval { value: low, low, high };
+    let unseen = findings.unseen.iter().map(|row| match row.seconds_interval {
+        Some(ends) => Figure::seconds(up_to(ends)),
+        None => Figure::unknown(),
+    });
+    let times = Figure::column(&times.chain(unseen).collect::<Vec<_>>());
+    let seen = findings.beyond.iter().map(|(kind, faults, _)| (Count(*faults).to_string(), kind.words()));
+    let unseen = findings.unseen.iter().map(|row| {
+        let (low, high) = row.interval.unwrap_or_default();
+        (Figure::count(up_to((low as f64, high as f64))).to_string(), row.kind.words())
+    });
+    let line = |((faults, kind), time): ((String, &str), String)| vec![faults, time, kind.to_owned()];
+    let cells: Vec<Vec<String>> = seen.chain(unseen).zip(times).map(line).collect();
     headed("In no row above", palette, columns(3, &[Align::Right, Align::Right, Align::Left], &cells))
 }
 

@@ -201,6 +201,7 @@ fn a_headline_has_the_reason_that_no_site_has_a_cure() {
     let large = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let lives = lives(16 * MIB);
     let of = |row: &SiteRow| find(row, &large, Some(&lives), None);
+    let why_none = |remedies: &[Remedy]| super::why_none(remedies, 200, 20_000);
     assert_eq!(
         why_none(&[of(&small), of(&small)]).unwrap(),
         "a cure of each would save less than 2.0 % of the CPU time"
@@ -211,4 +212,7 @@ fn a_headline_has_the_reason_that_no_site_has_a_cure() {
     );
     assert!(why_none(&[]).unwrap().starts_with("each makes less than 5"));
     assert_eq!(why_none(&[of(&file), of(&large)]), None);
+    let few = |records, faults| super::why_none(&[of(&small)], records, faults).unwrap();
+    assert_eq!(few(107, 319_639), "107 of 319 639 faults were recorded, too few to judge one");
+    assert!(few(107, 107).starts_with("a cure of each"), "all were recorded");
 }
