@@ -22,6 +22,13 @@ PROGRAMS = {
     "node": ("node sum.js", 300), "cpp": ("./words", 300), "zstd": ("zstd -3 -T2 -qc lines.txt", 150), "sort": ("sort lines.txt", 300),
     "numpy": ("./python arrays.py", 600),
 }
+# The same programs for two seconds and more, in one process each but for gcc.
+LONGER = {
+    "gcc": ("gcc -O2 -S functions.c functions.c", 150), "python3": ("./python -c \"exec(open('parse.py').read() * 3)\"", 300),
+    "sqlite3": ("sqlite3 :memory:" + " '.read table.sql' 'drop table t'" * 8, 100), "xz": ("xz -0 -T2 -c lines.txt", 100),
+    "node": ("node -e \"for (let i = 0; i < 9; i++) eval(require('fs').readFileSync('sum.js', 'utf8'))\"", 300),
+    "sort": ("sort lines.txt lines.txt", 600),
+}
 
 # Name -> two commands that `compare` tells apart, or not.
 COMPARED = {
@@ -80,8 +87,8 @@ def take_stat(to):
 
 def take_cost(to):
     """* what `stat` and `record` cost beside counters alone"""
-    for name in ("gcc", "python3", "sqlite3", "xz", "node", "sort"):
-        command, mib = PROGRAMS[name]
+    jobs = {name: PROGRAMS[name] for name in LONGER} | {f"longer-{name}": job for name, job in LONGER.items()}
+    for name, (command, mib) in jobs.items():
         to.pair("cost", name, 16, mib, counters=f"faultless stat --sources counters -o /dev/null -- {command}",
                 stat=f"faultless stat -o /dev/null -- {command}", record=f"faultless record -o said.trace -- {command}")
 
