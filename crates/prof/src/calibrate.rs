@@ -105,11 +105,12 @@ impl Calibrator {
         for (index, (_, wanted)) in TOUCHES.iter().enumerate() {
             let wanted = (*wanted as f64 * worth).ceil() as usize;
             let missing = wanted.saturating_sub(self.rounds[index].taken);
-            if missing > 0 {
-                self.is_resumable = self.end.is_some();
-                self.resume();
+            if missing == 0 {
+                continue;
             }
-            if missing > 0 && self.pair.is_some() {
+            self.is_resumable = self.end.is_some();
+            self.resume();
+            if self.pair.is_some() {
                 // A refusal leaves what there is.
                 let _ = self.take(index, missing);
             }

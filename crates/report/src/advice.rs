@@ -10,7 +10,7 @@ use faultless_trace::stat::Interval;
 
 use crate::figure::Figure;
 use crate::svg::{self, Bar};
-use crate::table::{Room, WIDTH, wrap};
+use crate::table::{Room, WIDTH, flowing, wrap};
 use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
@@ -91,17 +91,7 @@ impl Style {
                     _ => groups.push(format!("{cell:>width$}")),
                 }
             }
-            let mut lines: Vec<String> = Vec::new();
-            for group in groups {
-                match lines.last_mut() {
-                    Some(line) if line.chars().count() + 2 + group.chars().count() <= self.room() => {
-                        line.push_str("  ");
-                        line.push_str(&group);
-                    }
-                    _ => lines.push(group),
-                }
-            }
-            lines
+            flowing(0, 2, &groups, self.room())
         };
         let _ = writeln!(out);
         for head in lines(&heads.iter().map(|head| head.name).collect::<Vec<_>>()) {

@@ -67,6 +67,11 @@ impl Room {
     }
 }
 
+/// The width of lines that are broken only where the reader has so few columns: [`NARROWEST`] at least.
+pub fn unbroken(columns: Option<usize>) -> usize {
+    columns.map_or(usize::MAX, |columns| columns.max(NARROWEST))
+}
+
 /// The width to lay out for, where the reader has so many columns, if known.
 pub(crate) fn fitting(columns: Option<usize>) -> usize {
     columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
@@ -92,13 +97,13 @@ pub(crate) fn folded(indent: usize, align: &[Align], rows: &[Vec<String>], width
     }
 }
 
-/// Cells three blanks apart, after `indent` blanks, in as many lines of at most `width` as that takes.
-pub(crate) fn flowing(indent: usize, cells: &[String], width: usize) -> Vec<String> {
+/// Cells `gap` blanks apart, after `indent` blanks, in as many lines of at most `width` as that takes.
+pub(crate) fn flowing(indent: usize, gap: usize, cells: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for cell in cells {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 3 + cell.chars().count() <= width => {
-                line.push_str("   ");
+            Some(line) if line.chars().count() + gap + cell.chars().count() <= width => {
+                line.push_str(&" ".repeat(gap));
                 line.push_str(cell);
             }
             _ => lines.push(" ".repeat(indent) + cell),
@@ -219,8 +224,8 @@ mod tests {
     #[test]
     fn cells_flow_into_as_many_lines_as_they_need() {
         let cells = ["12 ms wall", "3 ms user", "4 ms system"].map(str::to_owned);
-        assert_eq!(flowing(1, &cells, 40), [" 12 ms wall   3 ms user   4 ms system"]);
-        assert_eq!(flowing(1, &cells, 24), [" 12 ms wall   3 ms user", " 4 ms system"]);
+        assert_eq!(flowing(1, 3, &cells, 40), [" 12 ms wall   3 ms user   4 ms system"]);
+        assert_eq!(flowing(1, 3, &cells, 24), [" 12 ms wall   3 ms user", " 4 ms system"]);
         assert_eq!((Room(Some(9)).up_to(80), Room(Some(99)).up_to(80), Room(None).up_to(80)), (60, 80, 80));
     }
 

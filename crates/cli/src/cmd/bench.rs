@@ -22,7 +22,7 @@ use crate::pager;
 use faultless_console::{Failure, INTERRUPTED, Outcome, sink::Sink};
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
-use faultless_report::table::wrap;
+use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
 use faultless_trace::advice::{Arm, Refusal, Run, Series};
 use faultless_trace::observation::Exit;
@@ -125,7 +125,7 @@ impl Bench {
             if !std::io::stderr().is_terminal() {
                 let text =
                     format!("{}: {rounds} rounds, about {seconds} s; --runs sets their number", self.what);
-                let width = pager::columns(Some(&Sink::Stderr)).map_or(usize::MAX, |columns| columns.max(60));
+                let width = unbroken(pager::columns(Some(&Sink::Stderr)));
                 eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
             }
         };

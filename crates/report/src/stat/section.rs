@@ -27,7 +27,7 @@ pub(super) fn usage(stat: &Stat, palette: Palette, width: usize) -> Vec<String> 
     // The whole machine has no peak.
     let known = if usage.peak_rss_bytes > 0 { &figures[..] } else { &figures[..3] };
     let words: Vec<String> = known.iter().map(|(figure, what)| format!("{figure} {what}")).collect();
-    let mut lines = flowing(1, &words, width);
+    let mut lines = flowing(1, 3, &words, width);
     if let Some(beyond) = stat.beyond_wait4.filter(|beyond| beyond.cpu_ns > 0) {
         let text = format!("{} more CPU time of processes that nobody waited for", ns(beyond.cpu_ns));
         lines.extend(wrap(" ", &text, width));
@@ -44,7 +44,7 @@ pub(super) fn time(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
         _ => [("p50", time.p50_ns), ("p90", time.p90_ns), ("p99", time.p99_ns)].map(quantile).to_vec(),
     };
     cells.extend(time.us_per_mib.map(|us| format!("{} per MiB made resident", Nanos(us * 1e3))));
-    headed("Time of one fault", palette, flowing(3, &cells, width))
+    headed("Time of one fault", palette, flowing(3, 3, &cells, width))
 }
 
 pub(super) fn timing(time: &FaultTime) -> Option<String> {

@@ -78,6 +78,8 @@ fn nothing_recorded_is_a_page_all_the_same() {
 
 /// Usual names of Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// The page in its folder.
+const PAGE: &str = "timeline.html";
 
 fn chromium() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
@@ -86,18 +88,24 @@ fn chromium() -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// The document after its script ran, and the script's complaints.
-fn opened(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
-    opened_in(browser, page, profile, 1280)
+/// The browser, and a page of these recordings in a folder of its own.
+fn written(recordings: &[(&str, &Recording)]) -> Option<(PathBuf, tempfile::TempDir)> {
+    let Some(browser) = chromium() else {
+        faultless_wants::missing_package("chromium", format_args!("none of {BROWSERS:?} on the PATH"));
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(PAGE), page(recordings)).unwrap();
+    Some((browser, folder))
 }
 
-/// The same in a window of this width.
-fn opened_in(browser: &Path, page: &Path, profile: &Path, width: usize) -> (String, String) {
+/// The document in a window of this width after its script ran, and the script's complaints.
+fn opened(browser: &Path, folder: &Path, width: usize) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
         .args([&format!("--window-size={width},900"), "--virtual-time-budget=4000"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(page)
+        .arg(format!("--user-data-dir={}", folder.join(width.to_string()).display()))
+        .arg(folder.join(PAGE))
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -108,17 +116,10 @@ fn opened_in(browser: &Path, page: &Path, profile: &Path, width: usize) -> (Stri
 
 #[test]
 fn a_browser_draws_the_page_without_complaint() {
-    let Some(browser) = chromium() else {
-        return faultless_wants::missing_package(
-            "chromium",
-            format_args!("none of {BROWSERS:?} on the PATH"),
-        );
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("timeline.html");
     let bursts = Pipeline { every_fault: false, ..SMALL }.recording();
-    std::fs::write(&file, page(&[("a.trace", &SMALL.recording()), ("b.trace", &bursts)])).unwrap();
-    let (document, complaints) = opened(&browser, &file, &folder.path().join("profile"));
+    let pages = [("a.trace", &SMALL.recording()), ("b.trace", &bursts)];
+    let Some((browser, folder)) = written(&pages) else { return };
+    let (document, complaints) = opened(&browser, folder.path(), 1280);
     assert_eq!(complaints, "");
     assert!(document.contains("data-ready="), "the script did not come to its end");
     assert!(document.contains("LZ4_decompress_safe"), "the summary names the site");
@@ -127,19 +128,10 @@ fn a_browser_draws_the_page_without_complaint() {
 
 #[test]
 fn the_peaks_that_curves_name_are_the_same_in_every_window() {
-    let Some(browser) = chromium() else {
-        return faultless_wants::missing_package(
-            "chromium",
-            format_args!("none of {BROWSERS:?} on the PATH"),
-        );
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("timeline.html");
     let recording = Pipeline { workers: 3, chunks: 40, pool: false, every_fault: true }.recording();
-    std::fs::write(&file, page(&[("a.trace", &recording)])).unwrap();
+    let Some((browser, folder)) = written(&[("a.trace", &recording)]) else { return };
     let peaks = |width: usize| -> Vec<String> {
-        let profile = folder.path().join(width.to_string());
-        let (document, complaints) = opened_in(&browser, &file, &profile, width);
+        let (document, complaints) = opened(&browser, folder.path(), width);
         assert_eq!(complaints, "");
         let labels = document.split("aria-label=\"").skip(1).filter_map(|rest| rest.split('"').next());
         labels.filter(|label| label.contains(" at most, in bins of ")).map(str::to_owned).collect()

@@ -8,7 +8,7 @@ use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
 use faultless_lab::{Document, Experiment, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
-use faultless_report::table::{Align, columns, hang, wrap};
+use faultless_report::table::{Align, columns, hang, unbroken, wrap};
 use faultless_trace::measurement::{Bytes, Count, median_interval};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
@@ -20,8 +20,7 @@ use crate::report::counted;
 
 /// The experiments, in lines of at most `columns`, but 60 at least.
 pub(crate) fn list(columns: Option<usize>) -> String {
-    const NARROWEST: usize = 60;
-    let width = columns.map_or(usize::MAX, |columns| columns.max(NARROWEST));
+    let width = unbroken(columns);
     let mut text = String::new();
     for experiment in experiments::ALL {
         let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
