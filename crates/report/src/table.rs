@@ -67,7 +67,7 @@ impl Room {
     }
 }
 
-/// The width of lines that are broken only where the reader has so few columns: [`NARROWEST`] at least.
+/// The width of lines that are broken only where the reader has so few columns, and at least 60.
 pub fn unbroken(columns: Option<usize>) -> usize {
     columns.map_or(usize::MAX, |columns| columns.max(NARROWEST))
 }
