@@ -11,5 +11,5 @@ fuzz_target!(|bytes: &[u8]| {
     let total = waited.saturating_add(stat.beyond_wait4.map_or(0, |beyond| beyond.faults));
     let rows = stat.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.faults));
     assert_eq!(rows, total);
-    let _ = faultless_report::stat::text(&stat, true);
+    let _ = faultless_report::stat::text(&stat, true, None);
 });
