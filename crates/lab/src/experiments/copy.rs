@@ -10,14 +10,17 @@
 //! reach. The bandwidth of a copy counts each byte once, as in the document: the memory moves it at least
 //! twice. The C library copies and sets large blocks with non-temporal stores.
 
+use std::sync::{Mutex, PoisonError};
+
 use faultless_os::page;
 use faultless_os::touch::Region;
+use faultless_os::zero::{self, Present};
 use faultless_trace::measurement::Rng;
 
-use super::team;
+use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Chart, Column, Document, Experiment, Notes, Phase, Scope, Sheet, Trial};
+use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
 use crate::results::{Quantities, wall_ns};
 
 pub(super) struct Copy;
@@ -26,6 +29,9 @@ pub(super) struct Copy;
 const SEED: u64 = 1;
 /// The byte that `kind=write` writes.
 const WRITTEN: u8 = 7;
+/// Bytes that the thread beside zeroes, over and over, and those of one turn: a block of order 9 with 4 KiB pages.
+const SCRUB_BYTES: usize = 64 << 20;
+const TURN_BYTES: usize = 2 << 20;
 /// The shortest piece of memory that is moved at once.
 const LINE_BYTES: usize = 64;
 
@@ -39,7 +45,7 @@ impl Experiment for Copy {
     }
 
     fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware]
+        &[Document::Hardware, Document::Prezeroing]
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -57,6 +63,10 @@ impl Experiment for Copy {
                     let counts = counts.filter(|count| is_copy || (least..=scope.processors).contains(count));
                     cells.extend(counts.map(each));
                 }
+            }
+            // A thread beside needs a processor of its own.
+            if scope.processors > 1 && scope.effort != Effort::Quick && mib == sizes[sizes.len() - 1] {
+                cells.push(Cell::of("copy").with("kind", "read-scrub").with("mib", mib).with("threads", 1));
             }
         }
         cells
@@ -78,21 +88,28 @@ impl Experiment for Copy {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        let arrays = if cell.text("kind")? == "copy" { 2 } else { 1 };
-        Ok(cell.mib("mib")? as u64 * arrays)
+        let mib = cell.mib("mib")? as u64;
+        Ok(match cell.text("kind")? {
+            "copy" => 2 * mib,
+            "read-scrub" => mib + SCRUB_BYTES as u64,
+            _ => mib,
+        })
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let kind =
-            cell.choice("kind", &[("copy", Kind::Copy), ("read", Kind::Read), ("write", Kind::Write)])?;
+        let kind = cell.choice("kind", &KINDS)?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let array = || Region::base_pages(len_bytes, page::size());
         let trial: Box<dyn Trial> = match kind {
             Kind::Copy => Box::new(Copying { source: array()?, target: array()?, threads }),
-            Kind::Read | Kind::Write => {
-                let reads = kind == Kind::Read;
-                Box::new(Limit { array: array()?, threads, reads, sum: 0 })
-            }
+            Kind::Read | Kind::Write | Kind::ReadScrub => Box::new(Limit {
+                array: array()?,
+                threads,
+                reads: kind != Kind::Write,
+                is_beside: kind == Kind::ReadScrub,
+                beside: None,
+                sum: 0,
+            }),
         };
         Ok(trial)
     }
@@ -109,6 +126,29 @@ enum Kind {
     Copy,
     Read,
     Write,
+    ReadScrub,
+}
+
+const KINDS: [(&str, Kind); 4] =
+    [("copy", Kind::Copy), ("read", Kind::Read), ("write", Kind::Write), ("read-scrub", Kind::ReadScrub)];
+
+/// Starts a thread that zeroes memory, block after block.
+fn scrub_beside() -> Result<Beside, Refusal> {
+    let mut memory = Region::base_pages(SCRUB_BYTES, page::size())?;
+    memory.touch_write(page::size());
+    // The first call in a process finds out which engine is fastest.
+    let engine =
+        Present::named(zero::ahead().name()).ok_or_else(|| Refusal("copy: no engine zeroes here".into()))?;
+    let scrubbed = Mutex::new((memory, 0));
+    Ok(Beside::start(1, 1, move || {
+        let mut scrubbed = scrubbed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (memory, at) = &mut *scrubbed;
+        let block = &mut memory.bytes_mut()[*at..*at + TURN_BYTES];
+        block[0] = 1;
+        engine.zero(block);
+        *at = (*at + TURN_BYTES) % SCRUB_BYTES;
+        Ok(u64::from(block[0] == 0))
+    }))
 }
 
 struct Copying {
@@ -163,6 +203,9 @@ struct Limit {
     array: Region,
     threads: usize,
     reads: bool,
+    /// Whether a thread zeroes memory meanwhile.
+    is_beside: bool,
+    beside: Option<Beside>,
     /// The sum that reading must find.
     sum: u64,
 }
@@ -172,14 +215,30 @@ impl Trial for Limit {
         let len_bytes = self.array.len_bytes();
         let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
         let checked = if self.reads { 1 } else { len_bytes as u64 };
-        vec![
-            Phase::new("setup", pages, 0).touches(pages),
+        let mut setup = Phase::new("setup", pages, 0).touches(pages);
+        if self.is_beside {
+            // The memory that is zeroed, the thread's own, and what the engines are tried on.
+            let scrubbed = SCRUB_BYTES / page::size();
+            let tried = zero::TRIAL_BYTES / page::size();
+            let most = Phase::new("", pages + scrubbed + tried, 1).faults;
+            setup = setup.faults((pages + scrubbed) as u64..=*most.end());
+        }
+        let mut phases = vec![
+            setup,
             Phase::new("timed", 0, self.threads).work(lines),
             Phase::new("check", 0, 0).work(lines).sum(checked),
-        ]
+        ];
+        phases.extend(self.is_beside.then(|| Phase::new("end", 0, 0).sum(1)));
+        phases
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        if phase == 3 {
+            return self.beside.take().map_or(Ok(0), |beside| beside.end(notes));
+        }
+        if phase == 0 && self.is_beside {
+            self.beside = Some(scrub_beside()?);
+        }
         let (array, reads) = (&mut self.array, self.reads);
         match (phase, reads) {
             (0, true) => Ok(datafile::fill(array.bytes_mut(), &mut Rng::from_seed(SEED))),
