@@ -9,6 +9,9 @@
 //! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
 //! to the document.
 //!
+//! `passes` is how often a worker reads each block; without it, once. More passes slow down everything but the faults.
+//! So a few cells with `passes` show at which speed of the rest the faults become noticeable.
+//!
 //! The phase `price` maps, touches and unmaps blocks on one thread, as Bruce Dawson did for his 175 us per MB.
 //! With this price `claims` repeats the document's argument that price times count explains the difference.
 
@@ -36,6 +39,8 @@ const COPIES: usize = 4;
 const BLOCK: usize = PACKED * (COPIES + 1);
 /// Chunks in the document.
 const DOCUMENT_CHUNKS: usize = 932;
+/// Passes over each block beside the single one: speeds from about that of the document down to a hundredth of it.
+const PASSES: &[usize] = &[4, 16, 64];
 /// Most blocks of the phase `price`: some 10,000 faults.
 const PRICE_BLOCKS: usize = 64;
 /// Faults beside the blocks: the channel, the pool's tables.
@@ -82,6 +87,15 @@ impl Experiment for Chunks {
                 let cell = Cell::of("chunks").with("memory", "pool").with("workers", workers);
                 cell.with("queue", chunks).with("chunks", chunks)
             }));
+        }
+        if let Some(&workers) = workers.iter().rfind(|count| **count <= scope.processors) {
+            let passes: &[usize] = scope.pick([&[2], &[], PASSES, PASSES]);
+            for memory in ["pool", "mmap"] {
+                cells.extend(passes.iter().map(|passes| {
+                    let cell = Cell::of("chunks").with("memory", memory).with("workers", workers);
+                    cell.with("queue", queues[0]).with("chunks", chunks).with("passes", passes)
+                }));
+            }
         }
         cells
     }
@@ -162,13 +176,16 @@ struct Plan {
     workers: usize,
     queue: usize,
     chunks: usize,
+    passes: usize,
 }
 
 impl Plan {
     fn of(cell: &Cell) -> Result<Self, Refusal> {
         let memory = cell.choice("memory", &MEMORIES)?;
         let number = |name| cell.number(name);
-        Ok(Self { memory, workers: number("workers")?, queue: number("queue")?, chunks: number("chunks")? })
+        let (workers, queue, chunks) = (number("workers")?, number("queue")?, number("chunks")?);
+        let passes = if cell.text("passes").is_ok() { number("passes")? } else { 1 };
+        Ok(Self { memory, workers, queue, chunks, passes })
     }
 
     /// Blocks that can have pages at one time: those in the queue, and three for each thread. A thread holds
@@ -185,7 +202,8 @@ impl Plan {
     fn timed(&self) -> Phase {
         let pages = BLOCK / page::size();
         let all = self.chunks * pages;
-        let phase = Phase::new("timed", all, self.workers).work(self.chunks * BLOCK / 8);
+        let phase = Phase::new("timed", all, self.workers)
+            .work(self.chunks * (BLOCK + (self.passes - 1) * COPIES * PACKED) / 8);
         let more = *phase.faults.end() - all as u64 + TABLES;
         let faults = match self.memory {
             Memory::Mmap | Memory::Populate => all as u64..=all as u64 + more,
@@ -195,7 +213,7 @@ impl Plan {
             Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
             Memory::Thp => memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults,
         };
-        phase.faults(faults).sum(hash_of_unpacked().wrapping_mul(self.chunks as u64))
+        phase.faults(faults).sum(hash_of_unpacked(self.passes).wrapping_mul(self.chunks as u64))
     }
 }
 
@@ -216,8 +234,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// Unpacks them, which writes each part of the block for the first time. Then reads the whole block.
-    fn search(&mut self) -> u64 {
+    /// Unpacks them, which writes each part of the block for the first time. Then reads all of that so many times.
+    fn search(&mut self, passes: usize) -> u64 {
         for copy in 1..=COPIES {
             let at = copy * PACKED;
             match self {
@@ -231,9 +249,10 @@ impl Chunk<'_> {
             Self::Heap(bytes) => &bytes[PACKED..],
             Self::Mapped(region) => &region.bytes()[PACKED..BLOCK],
         };
-        let words =
-            unpacked.chunks_exact(8).map(|word| <[u8; 8]>::try_from(word).map_or(0, u64::from_be_bytes));
-        words.fold(BASIS, hashed)
+        (0..passes).fold(BASIS, |hash, _| {
+            let words = unpacked.chunks_exact(8);
+            words.map(|word| <[u8; 8]>::try_from(word).map_or(0, u64::from_be_bytes)).fold(hash, hashed)
+        })
     }
 }
 
@@ -251,10 +270,10 @@ fn packed_byte(at: usize) -> u8 {
 }
 
 /// The return value of [`Chunk::search`], without a block to unpack into.
-fn hash_of_unpacked() -> u64 {
+fn hash_of_unpacked(passes: usize) -> u64 {
     let word = |at: usize| (at..at + 8).fold(0, |sum, at| sum << 8 | u64::from(packed_byte(at)));
-    let words = (0..COPIES).flat_map(|_| (0..PACKED).step_by(8)).map(word);
-    words.fold(BASIS, hashed)
+    let words: Vec<u64> = (0..PACKED).step_by(8).map(word).collect();
+    (0..passes * COPIES).fold(BASIS, |hash, _| words.iter().copied().fold(hash, hashed))
 }
 
 struct Pipeline {
@@ -330,7 +349,7 @@ impl Pipeline {
             let work = || {
                 let mut sum = 0_u64;
                 while let Some(mut chunk) = next() {
-                    sum = sum.wrapping_add(chunk.search());
+                    sum = sum.wrapping_add(chunk.search(plan.passes));
                 }
                 sum
             };
@@ -408,6 +427,18 @@ const CHARTS: &[Chart] = &[
         remark: how_many,
         ..Chart::BLANK
     },
+    Chart {
+        id: "chunks-passes",
+        title: "Chunks of 640 KiB, a worker per processor: time by the work for each byte",
+        x: "passes",
+        x_label: "passes over each chunk",
+        y_label: "us per chunk",
+        values: |cell, found| {
+            let (Ok(chunks), Ok(_)) = (cell.number("chunks"), cell.text("passes")) else { return Vec::new() };
+            wall_ms(found, "timed").iter().map(|ms| ms * 1e3 / chunks as f64).collect()
+        },
+        ..Chart::BLANK
+    },
 ];
 
 /// The document's table: a system, and its times with a pool and without, of 8 threads and of one, ms.
@@ -439,7 +470,10 @@ const fn us_per_chunk(ms: f64) -> f64 {
 }
 
 fn per_chunk(cell: &Cell, found: &Quantities, quantity: &str, scale: f64) -> Vec<f64> {
-    let (Ok(8), Ok(chunks)) = (cell.number("queue"), cell.number("chunks")) else { return Vec::new() };
+    let (Ok(8), Ok(chunks), Err(_)) = (cell.number("queue"), cell.number("chunks"), cell.text("passes"))
+    else {
+        return Vec::new();
+    };
     let timed = values(found, "timed", quantity).unwrap_or_default();
     timed.iter().map(|value| value * scale / chunks as f64).collect()
 }
@@ -480,8 +514,18 @@ mod tests {
 
     #[test]
     fn a_hash_that_missed_a_chunk_would_show() {
-        let plan = |chunks| Plan { memory: Memory::Mmap, workers: 1, queue: 1, chunks }.timed().checksum;
-        assert_ne!(plan(12), plan(11));
+        let plan = |chunks, passes| Plan { memory: Memory::Mmap, workers: 1, queue: 1, chunks, passes };
+        let sum = |chunks, passes| plan(chunks, passes).timed().checksum;
+        assert_ne!(sum(12, 1), sum(11, 1));
+        assert_ne!(sum(12, 1), sum(12, 2), "and so would one that missed a pass");
+    }
+
+    #[test]
+    fn more_passes_take_the_same_faults() {
+        let cell =
+            Cell::of("chunks").with("memory", "mmap").with("workers", 2).with("queue", 2).with("chunks", 12);
+        let sample = trial::measure(&Chunks, &cell.with("passes", 3));
+        assert_eq!((sample.refused, sample.violations), (None, vec![]));
     }
 
     #[test]
