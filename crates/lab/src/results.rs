@@ -71,6 +71,7 @@ impl Results {
             effort: unknown(),
             experiments,
             parameters: Vec::new(),
+            pilot: None,
             seed: 0,
         })
     }
@@ -113,6 +114,15 @@ impl Results {
     /// The notes of one kind, such as [`record::VIOLATION`].
     pub fn notes_of(&self, kind: &str) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(move |note| note.kind == kind)
+    }
+
+    /// The samples that can't be right, and so are in no figure: cell and round of each.
+    pub fn wrong(&self) -> BTreeSet<(Cell, u32)> {
+        let notes = self.notes_of(record::VIOLATION);
+        let found = notes.filter_map(|note| {
+            Some((Cell::parse(&note.experiment, note.cell.split_whitespace()).ok()?, note.round))
+        });
+        found.collect()
     }
 
     /// Whether anything of an experiment was measured or refused.

@@ -379,6 +379,35 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     assert!(page.contains("fault-rate with mib=4 threads=1,2 arm=kernel"), "the page says what was asked");
 }
 
+/// A pilot plans the rounds of a record that is taken anew, and only of the same cells.
+#[test]
+fn a_pilot_plans_the_rounds_of_another_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let [pilot, record] = ["pilot", "record"].map(|name| folder.path().join(name));
+    let cells = ["touch", "mib=1", "threads=1"];
+    let (code, _, errors) = said(&[&cells[..], &["--rounds", "3", "-o", path(&pilot)]].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    let planned = |cells: &[&str], into| said(&[cells, &["--pilot", path(&pilot), "-o", into]].concat());
+    let (code, text, errors) = planned(&cells, path(&record));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("the pilot plans 9 rounds of each cell; "), "{errors}");
+    let taken: Vec<usize> =
+        ["3", "9", "12"].iter().map(|n| text.matches(&format!("1 cell, {n} samples")).count()).collect();
+    assert!(taken[0] == 0 && taken[1] + taken[2] == 1, "{text}");
+    let page = fs::read_to_string(record.join("report.html")).unwrap();
+    assert!(page.contains("in the rounds that the pilot pilot plans"), "the page says who planned");
+    // Not into the pilot itself, and not for other cells.
+    let other = folder.path().join("other");
+    for (cells, into, expected) in [
+        (&cells[..], &pilot, "name another folder"),
+        (&["touch", "mib=2"][..], &other, "take a pilot with the same experiments"),
+    ] {
+        let (code, _, errors) = planned(cells, path(into));
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
 #[test]
 fn cells_that_can_not_be_are_one_line() {
     for (words, expected) in [

@@ -23,10 +23,12 @@ use faultless_trace::stat::Interval;
 use faultless_trace::verdict::Verdict;
 
 use super::arm::Arm;
-use super::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, joined, short, with_interval};
+use super::finding::{Bounds, Finding, Side, decided_by, joined, short, with_interval};
 use super::formula::{Formula, Samples};
 use super::modelled::Modelled;
+use super::need::{self, Need};
 use super::special;
+use crate::cell::Cell;
 use crate::experiment::Document;
 use crate::results::Results;
 
@@ -133,21 +135,78 @@ impl Claim {
     pub fn judge(&self, results: &Results) -> Finding {
         let samples = Samples::new(results, &self.shared.arms);
         let printer = Printer { results, samples: &samples, shared: &self.shared };
-        let rules = &self.rules;
-        if let Some(lacking) = rules.needs.iter().find(|need| need.holds(&samples) == Some(false)) {
+        if let Some(lacking) = self.lacking(&samples) {
             return Finding::unknown(printer.text(&lacking.say).text);
         }
         let Some(finding) = self.judged(&printer) else { return self.not_measured(&printer) };
-        let is_met = |condition: &&Condition| {
-            let counts = condition.only.is_empty() || condition.only.contains(&finding.verdict);
-            counts && condition.holds(&samples) == Some(true)
-        };
-        match rules.no_verdict.iter().find(is_met) {
+        let left_out = self.left_out(&samples, results);
+        let finding = Finding { why: joined(&[&finding.why, &left_out]), ..finding };
+        match self.barred(&samples, finding.verdict) {
             None => finding,
             Some(condition) => {
                 Finding { verdict: Verdict::CannotSay, why: printer.text(&condition.say).text, ..finding }
             }
         }
+    }
+
+    /// How many rounds its verdict needs, by a record as a pilot. Nothing where no number of rounds would decide it.
+    pub fn need(&self, results: &Results) -> Option<Need> {
+        let samples = Samples::new(results, &self.shared.arms);
+        let verdict = self.judged(&Printer { results, samples: &samples, shared: &self.shared })?.verdict;
+        if self.lacking(&samples).is_some() || self.barred(&samples, verdict).is_some() {
+            return None;
+        }
+        let of = |measure: &Formula, bounds: Bounds| {
+            let value = samples.value(measure)?;
+            Some((value.rounds(), need::times(&value.interval()?, bounds), samples.cells_of(measure)))
+        };
+        let weighed: Vec<(usize, f64, BTreeSet<&Cell>)> = match &self.rules.judge {
+            Judge::Bounds(measure, bounds) => vec![of(measure, *bounds)?],
+            Judge::Every(measures, bounds) => {
+                measures.iter().map(|measure| of(measure, *bounds)).collect::<Option<_>>()?
+            }
+            Judge::Special(judge) => {
+                let (rounds, bounds) = judge(results)?.weighed?;
+                let cells = results.cells(&self.experiment).map(|(cell, _)| cell).collect();
+                vec![(rounds.len(), need::times(&rounds.interval()?, bounds), cells)]
+            }
+            Judge::NotComparable(_) | Judge::NotMeasured => Vec::new(),
+        };
+        Some(Need {
+            rounds: weighed.iter().map(|(rounds, ..)| *rounds as u32).min()?,
+            times: weighed.iter().map(|(_, times, _)| *times).fold(0.0, f64::max),
+            cells: weighed.into_iter().flat_map(|(.., cells)| cells).cloned().collect(),
+        })
+    }
+
+    /// How many samples of its cells are in no figure, because a count of them can't be right.
+    fn left_out(&self, samples: &Samples, results: &Results) -> String {
+        let wrong = results.wrong();
+        if wrong.is_empty() {
+            return String::new();
+        }
+        let cells: BTreeSet<&Cell> = match &self.rules.judge {
+            Judge::Bounds(measure, _) | Judge::NotComparable(Some(measure)) => samples.cells_of(measure),
+            Judge::Every(measures, _) => {
+                measures.iter().flat_map(|measure| samples.cells_of(measure)).collect()
+            }
+            Judge::Special(_) => results.cells(&self.experiment).map(|(cell, _)| cell).collect(),
+            Judge::NotComparable(None) | Judge::NotMeasured => BTreeSet::new(),
+        };
+        let is_of = |cell: &&Cell| wrong.iter().filter(|(found, _)| found == *cell).count();
+        left_out(cells.iter().map(is_of).sum())
+    }
+
+    /// The condition for want of which nothing is judged.
+    fn lacking(&self, samples: &Samples) -> Option<&Condition> {
+        self.rules.needs.iter().find(|need| need.holds(samples) == Some(false))
+    }
+
+    /// The condition under which this verdict is none.
+    fn barred(&self, samples: &Samples, verdict: Verdict) -> Option<&Condition> {
+        let counts = |condition: &Condition| condition.only.is_empty() || condition.only.contains(&verdict);
+        let mut conditions = self.rules.no_verdict.iter();
+        conditions.find(|condition| counts(condition) && condition.holds(samples) == Some(true))
     }
 
     /// What a model, or an emulated kernel, says about it: a record of the kernel lab with the model's cells.
@@ -180,7 +239,14 @@ impl Claim {
             }
         }
         let missing = self.rules.missing.as_deref().unwrap_or(NOT_MEASURED);
-        Finding::unknown(decided_by(missing, &format!("`faultless lab {}`", self.experiment)))
+        // A cell of which every sample was left out is not among the results.
+        let is_gone =
+            |cell: &Cell| cell.experiment == self.experiment && printer.results.cell(cell).is_none();
+        let gone = printer.results.wrong().into_iter().filter(|(cell, _)| is_gone(cell)).count();
+        Finding::unknown(decided_by(
+            &joined(&[missing, &left_out(gone)]),
+            &format!("`faultless lab {}`", self.experiment),
+        ))
     }
 
     /// Nothing where the measure was not taken.
@@ -188,15 +254,18 @@ impl Claim {
         let (rules, why) = (&self.rules, &self.rules.why);
         match &rules.judge {
             Judge::Bounds(measure, bounds) => {
-                let found = printer.samples.value(measure)?.interval()?;
+                let value = printer.samples.value(measure)?;
+                let found = value.interval()?;
                 let side = bounds.side(&found);
-                let explained = self.explained(&found, *bounds, side);
+                let explained = self.explained(&found, value.rounds(), *bounds, side);
                 let why = joined(&[&printer.text(&explained).text, &bounds.text(&rules.unit)]);
                 Some(Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why })
             }
             Judge::Every(measures, bounds) => {
-                let found = measures.iter().filter_map(|measure| printer.samples.value(measure)?.interval());
-                let sides: Vec<Side> = found.map(|found| bounds.side(&found)).collect();
+                let found = measures.iter().filter_map(|measure| printer.samples.value(measure));
+                let found: Vec<(usize, Interval)> =
+                    found.filter_map(|value| Some((value.rounds(), value.interval()?))).collect();
+                let sides: Vec<Side> = found.iter().map(|(_, found)| bounds.side(found)).collect();
                 let verdict = match sides.as_slice() {
                     [] => return None,
                     all if all.len() == measures.len() && all.iter().all(|side| *side == Side::Within) => {
@@ -206,8 +275,16 @@ impl Claim {
                     _ => Verdict::CannotSay,
                 };
                 let ours = printer.text(rules.ours.as_deref().unwrap_or_default()).text;
-                let across = if verdict == Verdict::CannotSay { MORE_ROUNDS } else { "" };
-                let why = joined(&[across, &printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
+                let times = found.iter().map(|(_, found)| need::times(found, *bounds)).fold(0.0, f64::max);
+                let rounds = found.iter().map(|(rounds, _)| *rounds).min().unwrap_or_default();
+                let across = match verdict {
+                    Verdict::CannotSay if found.len() < measures.len() => {
+                        decided_by(NOT_MEASURED, &format!("`faultless lab {}`", self.experiment))
+                    }
+                    Verdict::CannotSay => need::text(rounds, times),
+                    _ => String::new(),
+                };
+                let why = joined(&[&across, &printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
                 Some(Finding { verdict, ours, why })
             }
             Judge::NotComparable(measure) => {
@@ -216,7 +293,7 @@ impl Claim {
                 Some(Finding { verdict: Verdict::CannotSay, ours, why })
             }
             Judge::NotMeasured => Some(Finding::unknown(self.undecided(printer))),
-            Judge::Special(judge) => judge(printer.results),
+            Judge::Special(judge) => judge(printer.results).map(|told| told.finding),
         }
     }
 
@@ -248,7 +325,7 @@ impl Claim {
         }
     }
 
-    fn explained(&self, found: &Interval, bounds: Bounds, side: Side) -> String {
+    fn explained(&self, found: &Interval, rounds: usize, bounds: Bounds, side: Side) -> String {
         let why = &self.rules.why;
         match side {
             Side::Within => why.holds.clone(),
@@ -257,10 +334,20 @@ impl Claim {
             Side::Across => {
                 let crossed = if found.low < bounds.low { bounds.low } else { bounds.high };
                 let (crossed, unit) = (short(crossed), &self.rules.unit);
-                let wide = format!("the interval reaches across {crossed} {unit}: {MORE_ROUNDS}");
+                let decided = need::text(rounds, need::times(found, bounds));
+                let wide = format!("the interval reaches across {crossed} {unit}: {decided}");
                 joined(&[&wide, &why.holds])
             }
         }
+    }
+}
+
+/// What is said of so many samples that are in no figure.
+fn left_out(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 sample left out, with a count that can't be".into(),
+        _ => format!("{count} samples left out, with counts that can't be"),
     }
 }
 

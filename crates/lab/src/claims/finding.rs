@@ -97,9 +97,6 @@ impl Side {
 /// Every finding without a verdict has these words.
 pub(super) const DECIDED_BY: &str = "decided by";
 
-/// What decides where an interval reaches across a bound.
-pub(super) const MORE_ROUNDS: &str = "decided by more rounds, which narrow it";
-
 /// A reason, and what would decide.
 pub(super) fn decided_by(why: &str, decides: &str) -> String {
     joined(&[why, &format!("{DECIDED_BY} {decides}")])

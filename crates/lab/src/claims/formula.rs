@@ -57,6 +57,14 @@ impl Value {
         }
     }
 
+    /// Rounds behind it; a number has none.
+    pub(super) fn rounds(&self) -> usize {
+        match self {
+            Self::Number(_) => 0,
+            Self::Rounds(rounds) => rounds.len(),
+        }
+    }
+
     fn median(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
@@ -309,6 +317,12 @@ impl<'a> Samples<'a> {
             cells.map(|cell| format!("{cell} {phase} {quantity}")).collect::<Vec<_>>()
         };
         formula.leaves().into_iter().flat_map(of_leaf).collect()
+    }
+
+    /// The cells behind a formula.
+    pub(super) fn cells_of(&self, formula: &Formula) -> BTreeSet<&'a Cell> {
+        let arms = formula.leaves().into_iter().map(|[arm, ..]| arm);
+        arms.flat_map(|arm| self.cells.get(arm).into_iter().flatten().copied()).collect()
     }
 
     /// The median of a formula, as one number.

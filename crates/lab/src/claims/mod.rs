@@ -10,6 +10,7 @@ mod file;
 mod finding;
 mod formula;
 mod modelled;
+mod need;
 mod rounds;
 mod special;
 mod tally;
@@ -19,6 +20,7 @@ mod tests;
 pub use claim::Claim;
 pub use faultless_trace::verdict::Verdict;
 pub use finding::Finding;
+pub use need::Need;
 pub use tally::tally;
 
 use crate::cell::Refusal;

@@ -3,21 +3,30 @@
 //! In: results. Out: a finding, nothing where the cells were not measured.
 
 mod heap;
+mod speed;
 mod waits;
 
 use faultless_trace::measurement::median;
 use faultless_trace::verdict::Verdict;
 
-use super::finding::{Finding, short};
+use super::finding::{Bounds, Finding, short};
+use super::rounds::Rounds;
 use crate::experiments::fault_rate::table::{BY_LINES, BY_THREADS, Theirs};
 use crate::results::Results;
 
+/// A finding, and the figure and bounds behind it where rounds can decide.
+pub(super) struct Told {
+    pub(super) finding: Finding,
+    pub(super) weighed: Option<(Rounds, Bounds)>,
+}
+
 /// A judge of its own; nothing where the cells were not measured.
-pub(super) type Judge = fn(&Results) -> Option<Finding>;
+pub(super) type Judge = fn(&Results) -> Option<Told>;
 
 /// The judges by name.
-const JUDGES: [(&str, Judge); 4] = [
+const JUDGES: [(&str, Judge); 5] = [
     ("most-heaps-map", heap::most_map),
+    ("noticeable-speed", speed::noticeable),
     ("process-wide-lock", waits::judge),
     ("wall-column-by-threads", |results| wall_column(results, &BY_THREADS)),
     ("wall-column-by-lines", |results| wall_column(results, &BY_LINES)),
@@ -63,13 +72,14 @@ fn fault_parts(results: &Results) -> String {
 }
 
 /// Whether the Wall column of a table of the document is the quotient of its own faults and rates.
-fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Finding> {
+fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Told> {
     results.cells("fault-rate").next()?;
     let is_right = rows.iter().all(Theirs::is_printed_right);
     let seconds: Vec<_> = rows.iter().map(|row| short(row.wall_s())).collect();
-    Some(Finding {
+    let finding = Finding {
         verdict: if is_right { Verdict::Reproduced } else { Verdict::Refuted },
         ours: format!("{} s", seconds.join(" ")),
         why: "recomputed from the document's own faults and rate: hundredths are printed behind a stray 0, as in 7.097 for 7.97".into(),
-    })
+    };
+    Some(Told { finding, weighed: None })
 }

@@ -70,6 +70,9 @@ struct Args {
     /// Measure each cell so often [default: until its intervals are narrow, as the effort allows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Measure each cell as often as this earlier record shows that the claims need. See METHODOLOGY.md.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "rounds")]
+    pilot: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -152,8 +155,8 @@ fn run(args: Args) -> Outcome {
                 (_, true) => Form::Csv,
                 _ => Form::Text,
             };
-            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
-            measure::run(Run { experiments, parameters, effort, rounds, folder: &folder, form })
+            let (parameters, rounds, pilot) = (parameters.as_slice(), args.rounds, args.pilot.as_deref());
+            measure::run(Run { experiments, parameters, effort, rounds, pilot, folder: &folder, form })
         }
     }
 }

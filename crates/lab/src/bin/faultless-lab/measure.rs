@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
+use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
 use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
@@ -24,6 +25,8 @@ pub(crate) struct Run<'a> {
     pub(crate) effort: Effort,
     /// Rounds of each cell, if they were named.
     pub(crate) rounds: Option<u32>,
+    /// The record that plans the rounds.
+    pub(crate) pilot: Option<&'a Path>,
     pub(crate) folder: &'a Path,
     pub(crate) form: Form,
 }
@@ -53,7 +56,13 @@ pub(crate) fn run(run: Run) -> Outcome {
     if let Some(rounds) = run.rounds {
         budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
     }
-    let ended = measure(&experiments, parameters, effort, budget, folder, &host)?;
+    let asked = asked(&experiments, parameters, effort, run.pilot);
+    let plan =
+        run.pilot.map(|pilot| Plan::read(pilot, &asked, &table::host(&host))).transpose().map_err(failure)?;
+    if let Some(plan) = &plan {
+        eprintln!("faultless: the pilot plans {plan}");
+    }
+    let ended = measure(&experiments, &asked, Limits { effort, budget, plan }, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
     for note in results.refused() {
         eprintln!("faultless: left out: {note}");
@@ -84,7 +93,8 @@ pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let effort = Effort::Verify;
-    let ended = measure(experiments::ALL, &[], effort, Budget::of(effort), folder.path(), &host)?;
+    let (asked, limits) = (asked(experiments::ALL, &[], effort, None), Limits::of(effort));
+    let ended = measure(experiments::ALL, &asked, limits, folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
@@ -107,27 +117,53 @@ fn code(results: &Results) -> ExitCode {
     })
 }
 
-fn measure(
+/// How much is measured.
+struct Limits {
+    effort: Effort,
+    budget: Budget,
+    plan: Option<Plan>,
+}
+
+impl Limits {
+    fn of(effort: Effort) -> Self {
+        Self { effort, budget: Budget::of(effort), plan: None }
+    }
+}
+
+fn asked(
     experiments: &[&dyn Experiment],
     parameters: &[String],
     effort: Effort,
-    budget: Budget,
-    folder: &Path,
-    host: &Host,
-) -> Result<Ended, Failure> {
-    let scope = Scope { host, processors: processors(), effort };
-    let asked = Asked {
+    pilot: Option<&Path>,
+) -> Asked {
+    Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
         experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
         parameters: parameters.to_vec(),
+        pilot: pilot.map(report::name),
         seed: fastrand::u64(..),
-    };
-    let mut record = Record::open(folder, &asked, &table::host(host)).map_err(failure)?;
+    }
+}
+
+fn measure(
+    experiments: &[&dyn Experiment],
+    asked: &Asked,
+    limits: Limits,
+    folder: &Path,
+    host: &Host,
+) -> Result<Ended, Failure> {
+    let Limits { effort, budget, plan } = limits;
+    let scope = Scope { host, processors: processors(), effort };
+    let mut record = Record::open(folder, asked, &table::host(host)).map_err(failure)?;
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
     let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
+    let runner = match plan {
+        Some(plan) => runner.planned(plan),
+        None => runner,
+    };
     let mut taken = 0_usize;
     let ended = runner.run(
         &mut record,

@@ -153,6 +153,21 @@ fn leaves_in_code(experiment: &str) -> BTreeSet<(Cell, String, String)> {
             })
             .map(|words| (words, &[("first", "wall_ns"), ("setup", "processors")][..]))
             .collect(),
+        "chunks" => ["", " passes=4", " passes=16"]
+            .iter()
+            .flat_map(|passes| {
+                [("pool", PROCESSORS), ("mmap", PROCESSORS), ("mmap", 1)].map(|(memory, workers)| {
+                    format!("memory={memory} workers={workers} queue=8 chunks=932{passes}")
+                })
+            })
+            .map(|words| {
+                let price = [("price", "price_bytes"), ("price", "wall_ns")];
+                (
+                    words,
+                    [&[("timed", "wall_ns"), ("timed", "processors")][..], &price].concat().leak() as &[_],
+                )
+            })
+            .collect(),
         _ => ["glibc", "glibc-fixed", "jemalloc", "mimalloc", "tcmalloc"]
             .iter()
             .flat_map(|name| [128, 65_536].map(|kib| format!("allocator={name} kib={kib}")))

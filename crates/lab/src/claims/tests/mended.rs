@@ -131,6 +131,139 @@ fn one_speed_is_no_threshold() {
 }
 
 #[test]
+fn faults_are_serialised_where_threads_take_as_long_as_one_and_no_mapping_tells() {
+    let touch = |threads, ns: f64| {
+        let cell = format!("touch access=write mib=64 threads={threads} lock=no mappers=0 flush=no");
+        let rows = [("first", "wall_ns", ns), ("map", "wall_ns", 1e9), ("setup", "processors", 2.0)];
+        rows.map(|(phase, quantity, value)| exactly(3, &cell, phase, quantity, value)).concat()
+    };
+    let of = |ns: f64| verdict("queue-serialised", &results(&[touch(1, 1e6), touch(2, ns)]));
+    assert_eq!([1e6, 1.4e6, 5.2e5].map(of), [REPRODUCED, REPRODUCED, REFUTED]);
+    // A pipeline that also waits for mmap and munmap proves nothing.
+    let chunks = |memory| {
+        let cell = format!("chunks memory={memory} workers=2 queue=8 chunks=932");
+        [exactly(3, &cell, "timed", "wall_ns", 1e9), exactly(3, &cell, "timed", "processors", 2.0)].concat()
+    };
+    assert_eq!(verdict("queue-serialised", &results(&[chunks("mmap"), chunks("pool")])), CANNOT_SAY);
+}
+
+#[test]
+fn a_bandwidth_that_no_machine_reports_is_no_limit_and_a_gain_is_one_of_threads() {
+    let copy = |processors: u32, ns: f64| {
+        let of = |threads, ns| {
+            let cell = format!("copy kind=copy mib=64 threads={threads}");
+            [
+                exactly(3, &cell, "warm", "wall_ns", ns),
+                exactly(3, &cell, "setup", "processors", f64::from(processors)),
+            ]
+            .concat()
+        };
+        let limit =
+            |kind| exactly(3, &format!("copy kind={kind} mib=64 threads=1"), "timed", "wall_ns", 100.0);
+        results(&[of(1, 1000.0), of(processors, ns), limit("read"), limit("write")])
+    };
+    for ns in [1000.0, 600.0, 90.0] {
+        let found = judged("hardware-copy-margin", &copy(2, ns));
+        assert!(found.verdict == CANNOT_SAY && found.why.contains("memory modules"), "{found:?}");
+    }
+    let of = |ns| verdict("hardware-copy-threads", &copy(2, ns));
+    // Two processors that copy twice as fast may have reached no limit yet.
+    assert_eq!([600.0, 1000.0, 500.0].map(of), [REPRODUCED, REFUTED, CANNOT_SAY]);
+    assert_eq!(verdict("hardware-copy-threads", &copy(8, 500.0)), REPRODUCED);
+}
+
+#[test]
+fn a_scrubber_is_noticed_by_another_program_or_not() {
+    let of = |beside_ns: f64| {
+        let cell = |kind| format!("copy kind={kind} mib=64 threads=1");
+        let of = |kind, ns| exactly(3, &cell(kind), "timed", "own_wall_ns", ns);
+        verdict("prezero-scrubber", &results(&[of("read", 100.0), of("read-scrub", beside_ns)]))
+    };
+    assert_eq!([104.0, 130.0].map(of), [REPRODUCED, REFUTED]);
+}
+
+#[test]
+fn nothing_gained_is_less_than_a_quarter_of_what_one_line_gains() {
+    let arm = |arm: &str, lines, ns: f64| {
+        let cell = format!("fault-rate arm={arm} mib=64 threads=1 lines={lines}");
+        let of = |quantity, value| exactly(3, &cell, "timed", quantity, value);
+        [of("pages", 1.0), of("cpu_ns", ns)].concat()
+    };
+    let of = |on_get_full| {
+        let rows = [arm("kernel", 1, 900.0), arm("on-get", 1, 700.0), arm("ahead", 1, 100.0)];
+        let full = [arm("kernel", 64, 1900.0), arm("on-get", 64, on_get_full), arm("ahead", 64, 1000.0)];
+        verdict("prezero-no-gain-when-full", &results(&[rows.concat(), full.concat()]))
+    };
+    // 100, 300 of 600 ns, and a loss.
+    assert_eq!([1100.0, 1300.0, 950.0].map(of), [REPRODUCED, REFUTED, REPRODUCED]);
+}
+
+#[test]
+fn samples_that_are_left_out_are_counted_beside_the_verdict() {
+    let cell = "stride array=ones mib=256 stride=1";
+    let mut found = one(cell, "setup", "line_bytes", 64.0);
+    let note = |cell: &str, round, text: &str| crate::record::Note {
+        experiment: "stride".into(),
+        cell: cell.split_once(' ').unwrap().1.into(),
+        round,
+        kind: crate::record::VIOLATION.into(),
+        text: text.into(),
+    };
+    // Two notes of one sample, and a sample of another cell.
+    let other = "stride array=zeroed mib=256 stride=4";
+    found.notes = vec![
+        note(cell, 4, "first"),
+        note(cell, 4, "second"),
+        note(cell, 5, "first"),
+        note(other, 1, "first"),
+    ];
+    let finding = judged("oops-line", &found);
+    assert_eq!(finding.verdict, REPRODUCED);
+    assert!(finding.why.contains("2 samples left out, with counts that can't be"), "{finding:?}");
+    // Nothing of the cell is left.
+    found.notes = vec![note("stride array=zeroed mib=256 stride=1", 1, "first")];
+    let gone = judged("oops-zeroed-faults", &found);
+    assert!(gone.why.contains("1 sample left out") && gone.why.contains("decided by"), "{gone:?}");
+}
+
+#[test]
+fn a_claim_without_a_verdict_says_whether_more_rounds_would_give_one() {
+    let of = |reach: f64| {
+        let memset = |round: u32| match round % 3 {
+            0 => 115.5,
+            1 => 115.5 + reach,
+            _ => 115.5 - reach,
+        };
+        let rows = |way: &str, ns: &dyn Fn(u32) -> f64| {
+            let cell = format!("prefault way={way} operations=1000000");
+            (1..=12).map(|round| row(&cell, round, "timed", "wall_ns", ns(round))).collect::<Vec<_>>()
+        };
+        results(&[rows("none", &|_| 100.0), rows("memset", &memset)])
+    };
+    let claims = all().unwrap();
+    let claim = claims.iter().find(|claim| claim.id == "prefault-memset-slower").unwrap();
+    let (near, far) = (of(0.8), of(9.0));
+    for (found, is_hopeless) in [(&near, false), (&far, true)] {
+        let finding = claim.judge(found);
+        assert_eq!(finding.verdict, CANNOT_SAY, "{finding:?}");
+        assert_eq!(
+            finding.why.contains("four times the rounds would not decide it"),
+            is_hopeless,
+            "{finding:?}"
+        );
+        let need = claim.need(found).unwrap();
+        assert_eq!((need.rounds, need.is_hopeless(), need.cells.len()), (12, is_hopeless, 2));
+    }
+    let told = tally(&claims, &far);
+    assert!(
+        told.contains("for want of a narrower interval: ") && told.contains("would not decide "),
+        "{told}"
+    );
+    // What no round decides has no need of them.
+    assert!(claims.iter().filter(|claim| claim.id == "hardware-x86").all(|claim| claim.need(&far).is_none()));
+}
+
+#[test]
 fn a_limit_that_is_not_enforced_is_no_limit() {
     let of = |committed: f64, is_strict: f64| {
         let cell = "touch access=write mib=64 threads=1 lock=no mappers=0 flush=no";
