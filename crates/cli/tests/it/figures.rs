@@ -25,6 +25,8 @@ struct Index {
     row: BTreeMap<String, Row>,
     /// Key above a block of text -> the file that has these lines.
     screen: BTreeMap<String, Screen>,
+    /// Name -> a figure inside a text of another file than README.md and RESULTS.md.
+    sentence: BTreeMap<String, Sentence>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +45,17 @@ struct Row {
     figures: Vec<String>,
     /// The row whose computations this one has, instead of its own.
     like: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sentence {
+    /// The file that has the text.
+    document: String,
+    file: String,
+    /// With `{}` in the place of the figure. The record's folder follows in brackets.
+    text: String,
+    figure: String,
 }
 
 #[derive(Deserialize)]
@@ -199,6 +212,40 @@ fn every_row_says_what_its_record_says() {
         fs::write(root().join("RESULTS.md"), text).unwrap();
     }
     assert!(write || wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn texts_of_claims_say_what_their_record_says() {
+    let mut documents: BTreeMap<String, String> = BTreeMap::new();
+    for entry in fs::read_dir(root().join("crates/lab/src/claims")).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".toml") {
+            let name = format!("crates/lab/src/claims/{name}");
+            let text = document(&name);
+            documents.insert(name, text);
+        }
+    }
+    let mut wrong = Vec::new();
+    for (key, sentence) in index().sentence {
+        let figure =
+            computed::File::read(&sentence.file, &record(&sentence.file)).compute(&key, &sentence.figure);
+        let folder = Path::new(&sentence.file).parent().unwrap().display();
+        let said = format!("{} (record/{folder})", sentence.text.replace("{}", &figure));
+        let text =
+            documents.get_mut(&sentence.document).unwrap_or_else(|| panic!("{key}: {}", sentence.document));
+        if !text.contains(&said) {
+            wrong.push(format!("{}: does not say, as `{key}` computes: {said}", sentence.document));
+        }
+        *text = text.replace(&said, "");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (name, text) in documents {
+        let loose: Vec<&str> = text.lines().filter(|line| line.contains("record/")).collect();
+        assert!(
+            loose.is_empty(),
+            "{name}: figures of a record that no [sentence] of INDEX.toml computes: {loose:?}"
+        );
+    }
 }
 
 #[test]
