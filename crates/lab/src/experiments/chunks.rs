@@ -89,7 +89,7 @@ impl Experiment for Chunks {
             }));
         }
         if let Some(&workers) = workers.iter().rfind(|count| **count <= scope.processors) {
-            let passes: &[usize] = scope.pick([&[2], &[], PASSES, PASSES]);
+            let passes: &[usize] = scope.pick([&[2], &[16], PASSES, PASSES]);
             for memory in ["pool", "mmap"] {
                 cells.extend(passes.iter().map(|passes| {
                     let cell = Cell::of("chunks").with("memory", memory).with("workers", workers);
@@ -106,7 +106,7 @@ impl Experiment for Chunks {
 
     fn sheet(&self) -> Sheet {
         Sheet {
-            usual: &[],
+            usual: &[("passes", "1")],
             columns: &[
                 Column { head: "total ms", values: |_, found| wall_ms(found, "timed") },
                 Column {
