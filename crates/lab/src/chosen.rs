@@ -88,6 +88,10 @@ fn choices(experiment: &str, word: &str) -> Result<(String, Vec<String>), Refusa
         .ok_or_else(|| wrong("a parameter is written NAME=VALUE, NAME=A,B or NAME=FIRST..LAST"))?;
     let mut values = Vec::new();
     for part in text.split(',') {
+        // The document's `-touchthreads all`.
+        let every = format!("1..{}", processors());
+        let is_count = ["threads", "workers"].contains(&name);
+        let part = if part == "all" && is_count { every.as_str() } else { part };
         match part.split_once("..") {
             None => values.push(part.to_owned()),
             Some((first, last)) => {
@@ -241,6 +245,9 @@ mod tests {
             [1, 2, 3, 8]
                 .map(|count| format!("access=write mib=2000 threads={count} lock=no mappers=0 flush=no"))
         );
+        let all = cells("touch", &["threads=all"]).unwrap();
+        assert_eq!(all, cells("touch", &[&format!("threads=1..{}", processors())]).unwrap());
+        assert!(cells("touch", &["mib=all"]).unwrap_err().contains("mib is a number"));
         let arms = cells("fault-rate", &["mib=1024", "threads=2"]).unwrap();
         assert_eq!(arms.len(), 3, "{arms:?}");
         assert!(arms.iter().all(|cell| cell.contains("mib=1024 threads=2 lines=1")), "{arms:?}");
@@ -266,6 +273,13 @@ mod tests {
             let chosen = Chosen::new(*experiment, &[], &Host::default()).unwrap();
             assert!(!chosen.cells.is_empty());
             let Sheet { columns, theirs, .. } = experiment.sheet();
+            let heads: BTreeSet<&str> = columns.iter().map(|column| column.head).collect();
+            assert_eq!(
+                heads.len(),
+                columns.len(),
+                "{}: each column has a name of its own",
+                experiment.name()
+            );
             assert!(
                 theirs.iter().all(|(_, figures)| figures.len() == columns.len()),
                 "{}",

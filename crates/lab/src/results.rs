@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use faultless_os::page;
 use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 
@@ -215,6 +216,18 @@ pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
 /// Wall times of a phase, ms.
 pub(crate) fn wall_ms(found: &Quantities, phase: &str) -> Vec<f64> {
     wall_ns(found, phase).iter().map(|ns| ns / 1e6).collect()
+}
+
+/// Wall time of a phase for each base page of a cell's `mib`, us.
+pub(crate) fn us_per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+    let pages = cell.mib("mib").map_or(1, |bytes| bytes / page::size()) as f64;
+    wall_ns(found, phase).iter().map(|ns| ns / 1e3 / pages).collect()
+}
+
+/// MiB of a cell's `mib` per second of the wall time of a phase: the documents' MB/s.
+pub(crate) fn mib_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+    let mib = cell.number("mib").unwrap_or(0) as f64;
+    wall_ns(found, phase).iter().map(|ns| mib * 1e9 / ns).collect()
 }
 
 /// Wall time of a phase in each sample, ns. The time of the phase's own threads comes first: it is without

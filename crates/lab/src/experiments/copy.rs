@@ -21,7 +21,7 @@ use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
 use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
-use crate::results::{Quantities, wall_ns};
+use crate::results::{Quantities, us_per_page, wall_ms, wall_ns};
 
 pub(super) struct Copy;
 
@@ -80,7 +80,11 @@ impl Experiment for Copy {
         Sheet {
             usual: &[("kind", "copy")],
             columns: &[
+                Column { head: "cold ms", values: |_, found| wall_ms(found, "cold") },
+                Column { head: "cold us/page", values: |cell, found| us_per_page(cell, found, "cold") },
                 Column { head: "cold GB/s", values: |cell, found| gb_per_s(cell, found, "cold") },
+                Column { head: "warm ms", values: |_, found| wall_ms(found, "warm") },
+                Column { head: "warm us/page", values: |cell, found| us_per_page(cell, found, "warm") },
                 Column { head: "warm GB/s", values: |cell, found| gb_per_s(cell, found, "warm") },
             ],
             theirs: Vec::new(),

@@ -84,6 +84,8 @@ impl Experiment for FaultRate {
         Sheet {
             usual: &[("lines", "1")],
             columns: &[
+                Column { head: "User s", values: |_, found| seconds(found, "user_ns") },
+                Column { head: "System s", values: |_, found| seconds(found, "system_ns") },
                 Column {
                     head: "Wall s",
                     values: |_, found| wall_ns(found, "timed").iter().map(|ns| ns / 1e9).collect(),
@@ -122,6 +124,11 @@ impl Experiment for FaultRate {
         });
         Ok(Box::new(Faulting { arm, bytes, lines, source, parts: parts.collect() }))
     }
+}
+
+/// A time of the phase `timed`, s.
+fn seconds(found: &Quantities, quantity: &str) -> Vec<f64> {
+    values(found, "timed", quantity).unwrap_or_default().iter().map(|ns| ns / 1e9).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]

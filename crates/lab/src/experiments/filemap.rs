@@ -32,7 +32,7 @@ use super::team;
 use crate::cell::{Cell, Refusal};
 use crate::datafile::{self, WORD_BYTES};
 use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
-use crate::results::{wall_ms, wall_ns};
+use crate::results::{mib_per_s, us_per_page, wall_ms, wall_ns};
 
 pub(super) struct Filemap;
 
@@ -85,6 +85,8 @@ impl Experiment for Filemap {
             columns: &[
                 Column { head: "prefetch ms", values: |_, found| wall_ms(found, "prefetch") },
                 Column { head: "first ms", values: |_, found| wall_ms(found, "first") },
+                Column { head: "first MB/s", values: |cell, found| mib_per_s(cell, found, "first") },
+                Column { head: "first us/page", values: |cell, found| us_per_page(cell, found, "first") },
                 Column { head: "second ms", values: |_, found| wall_ms(found, "second") },
             ],
             theirs: Vec::new(),

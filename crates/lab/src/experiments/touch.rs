@@ -25,7 +25,7 @@ use super::team::{self, Beside};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
 use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
-use crate::results::{Quantities, cpu_ns, wall_ms, wall_ns};
+use crate::results::{Quantities, cpu_ns, mib_per_s, us_per_page, wall_ms, wall_ns};
 
 pub(super) struct Touch;
 
@@ -85,19 +85,17 @@ impl Experiment for Touch {
         Sheet {
             usual: &[("access", "write"), ("lock", "no"), ("mappers", "0"), ("flush", "no")],
             columns: &[
-                Column { head: "first touch ms", values: |_, found| wall_ms(found, "first") },
-                Column { head: "second touch ms", values: |_, found| wall_ms(found, "second") },
-                Column {
-                    head: "us per page",
-                    values: |cell, found| {
-                        wall_ns(found, "first").iter().map(|ns| ns / 1e3 / pages(cell)).collect()
-                    },
-                },
-                Column { head: "mlock ms", values: |_, found| wall_ms(found, "lock") },
+                Column { head: "touch 1 ms", values: |_, found| wall_ms(found, "first") },
+                Column { head: "touch 1 us/page", values: |cell, found| us_per_page(cell, found, "first") },
+                Column { head: "touch 1 MB/s", values: |cell, found| mib_per_s(cell, found, "first") },
+                Column { head: "touch 2 ms", values: |_, found| wall_ms(found, "second") },
+                Column { head: "touch 2 us/page", values: |cell, found| us_per_page(cell, found, "second") },
+                Column { head: "lock ms", values: |_, found| wall_ms(found, "lock") },
+                Column { head: "lock us/page", values: |cell, found| us_per_page(cell, found, "lock") },
             ],
             theirs: vec![(
                 vec![("access", "write".into()), ("mib", "2000".into()), ("threads", "1".into())],
-                vec![Some(377.0), None, None, None],
+                vec![Some(377.0), None, None, None, None, None, None],
             )],
         }
     }

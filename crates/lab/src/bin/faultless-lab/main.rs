@@ -54,7 +54,7 @@ struct Args {
     action: Option<Action>,
 
     /// Experiments to run [default: all]; `faultless lab list` names them. Behind one experiment NAME=VALUES
-    /// chooses its cells: `mib=2000 threads=1..8`, `arm=kernel,ahead`.
+    /// chooses its cells: `mib=2000 threads=1..8`, `threads=all`, `arm=kernel,ahead`.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// Take less than a minute instead of 40 minutes: small sizes, few repetitions.

@@ -109,7 +109,9 @@ pub(super) fn document_rows() -> Vec<DocumentRow> {
             ("threads", row.threads.to_string()),
             ("lines", row.lines.to_string()),
         ];
-        (of.to_vec(), vec![Some(row.wall_s()), Some(row.per_cpu_s), Some(row.per_wall_s)])
+        let seconds = |printed: &str| printed.trim_end_matches('s').parse().ok();
+        let [user, system, _] = row.times.map(seconds);
+        (of.to_vec(), vec![user, system, Some(row.wall_s()), Some(row.per_cpu_s), Some(row.per_wall_s)])
     };
     BY_THREADS.iter().chain(&BY_LINES).map(row).collect()
 }
