@@ -27,6 +27,9 @@ struct Index {
     screen: BTreeMap<String, Screen>,
     /// Name -> a figure inside a text of another file than README.md and RESULTS.md.
     sentence: BTreeMap<String, Sentence>,
+    /// Name -> a page that a document links to.
+    #[serde(default)]
+    page: BTreeMap<String, Page>,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +59,12 @@ struct Sentence {
     /// With `{}` in the place of the figure. The record's folder follows in brackets.
     text: String,
     figure: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    file: String,
 }
 
 #[derive(Deserialize)]
@@ -324,6 +333,19 @@ fn screens_are_lines_of_their_records() {
 }
 
 #[test]
+fn pages_are_linked_and_open_without_network() {
+    let results = document("RESULTS.md");
+    for (name, page) in index().page {
+        assert!(
+            results.contains(&format!("](record/{})", page.file)),
+            "RESULTS.md does not link the page {name}"
+        );
+        let text = record(&page.file);
+        assert!(text.contains("<html") && !text.contains("://"), "record/{}: asks the network", page.file);
+    }
+}
+
+#[test]
 fn every_record_is_cited_and_says_its_commit() {
     // A line may break anywhere.
     let (index, results) = (index(), document("RESULTS.md").split_whitespace().collect::<Vec<_>>().join(" "));
@@ -332,6 +354,7 @@ fn every_record_is_cited_and_says_its_commit() {
         .values()
         .map(|row| row.file.as_str())
         .chain(index.screen.values().map(|screen| screen.file.as_str()))
+        .chain(index.page.values().map(|page| page.file.as_str()))
         .collect();
     let mut folders = BTreeSet::new();
     let mut bytes = 0;
