@@ -2,7 +2,7 @@
 //!
 //! The width of an interval falls with the square root of the rounds. So a figure that lies `d` from a bound, and whose
 //! interval reaches `h` towards it, needs `(h / d)^2` times the rounds until its interval ends at the bound. The figure
-//! of other rounds may lie nearer, so [`Need::rounds`] plans twice as many: their interval keeps off the bound about
+//! of other rounds may lie nearer, so [`Need::planned`] plans twice as many: their interval keeps off the bound about
 //! four times in five. A pilot of fewer than eight rounds has wider intervals, and so plans more.
 //!
 //! It measures nothing and gives no verdict.
