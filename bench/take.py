@@ -196,8 +196,10 @@ def take_compare(to):
 
 
 def take_lab(to):
-    """every experiment and claim of the lab (40 minutes)"""
-    kept(to, "lab", "verdicts.txt", "lab", "--output", f"{to.work}/lab")
+    """every experiment and claim of the lab, in the rounds that a pilot plans (about 75 minutes)"""
+    rounds = str(to.args.rounds or 9)
+    subprocess.run(["faultless", "lab", "--rounds", rounds, "--output", "pilot"], stdout=subprocess.DEVNULL, cwd=to.work)
+    kept(to, "lab", "verdicts.txt", "lab", "--pilot", "pilot", "--output", "lab")
     for name in ("samples.csv", "notes.csv", "plan.json"):
         shutil.copy(f"{to.work}/lab/{name}", to.out("lab"))
     subprocess.run(["gzip", "-9n", f"{to.out('lab')}/samples.csv"], check=True)
@@ -211,7 +213,11 @@ def prepare(args, work):
     subprocess.run([sys.executable, f"{HERE}/inputs.py", work], check=True)
     if not args.faultless:
         subprocess.run(["cargo", "build", "--release"], check=True, cwd=record.ROOT)
-    shutil.copy(args.faultless or f"{record.ROOT}/target/release/faultless", f"{work}/faultless")
+    built = args.faultless or f"{record.ROOT}/target/release/faultless"
+    shutil.copy(built, f"{work}/faultless")
+    # `faultless lab` starts the program beside it.
+    if os.path.exists(f"{built}-lab"):
+        shutil.copy(f"{built}-lab", f"{work}/faultless-lab")
     python = shutil.which(args.python)
     os.symlink(subprocess.run([python, "-c", "import os, sys; print(os.path.realpath(sys.executable))"], capture_output=True, text=True,
                               check=True).stdout.strip(), f"{work}/python")
