@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// Also name Node and Java functions, through NODE_OPTIONS and JAVA_TOOL_OPTIONS.
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     jit: bool,
-    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0: only root sees the
-    /// kernel].
+    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root with CMD, else 0: only root
+    /// sees the kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
     frequency: Option<u64>,
     /// Stop recording single faults once the file has grown to SIZE.
