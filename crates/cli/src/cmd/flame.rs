@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.kernel {
         let draw = if args.json { flame::kernel_json } else { flame::kernel };
         let picture = draw(&recording, args.inverted).ok_or_else(|| {
-            let remedy = "record as root, a program that takes faults for a tenth of a second";
+            let remedy = "record as root, with -F 199 if it is attached to, a program that takes faults for a tenth of a second";
             Failure(format!("the recording holds no kernel stacks of page faults; {remedy}"))
         })?;
         return deliver(&picture, sink);
