@@ -4,9 +4,9 @@
 //! "A queue of page faults" says that a thread which waits for one blocked threads with virtual memory operations.
 //!
 //! `source` is where a page comes from: a file that is not in the page cache, the same file in the page cache
-//! (`cached`), swap (in zram or in a file on a disk), or nowhere (`anonymous`, a first touch). One page of each 64 KiB is read, in a random order,
-//! without read-ahead. So each read is one fault, major for `file` and `swap`. Only of `cached` may one fault serve
-//! several reads: it maps a whole folio. Each source has an expected number of major faults, too: all, or none.
+//! (`cached`), swap (in zram or in a file on a disk), or nowhere (`anonymous`, a first touch). One page of each 64 KiB
+//! is read, in a random order, without read-ahead. So each read is one fault, major for `file` and `swap`. Only of
+//! `cached` may one fault serve several reads: it maps a whole folio. Each source has an expected number of major faults, too: all, or none.
 //!
 //! `source=maps` maps, touches and unmaps 64 KiB again and again. With `beside=major` another thread takes major faults
 //! of a file meanwhile.
@@ -173,10 +173,10 @@ const TOUCH: usize = 1;
 impl Trial for Reading {
     fn phases(&self) -> Vec<Phase> {
         let setup = match self.source {
-            // A swap file on a disk takes more: see `swapped`.
+            // A swap file on a disk takes more, at most one fault a page and attempt: see `swapped`.
             Source::Swap => {
                 let pages = (self.len_bytes / page::size()) as u64;
-                Phase::new("setup", 0, 0).faults(pages..=u64::MAX)
+                Phase::new("setup", 0, 0).faults(pages..=pages * (1 + ATTEMPTS as u64))
             }
             // Threads beside take faults of their own.
             _ => Phase::new("setup", 0, 0).faults(0..=u64::MAX),
