@@ -74,7 +74,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly.
-pub(crate) fn percentile(values: &[f64], p: f64) -> Option<f64> {
+pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(values), p)
 }
 

@@ -4,13 +4,14 @@
 //! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals
 //! hold, and the largest error in the counts of kinds.
 //!
-//! The truth of a watched run comes from a plain run after it. A plain run beside it, on the same processor, would
-//! share its caches: figures were then up to 20 % too high. Faults that the program does not time, such as faults at
-//! its start, are left out.
+//! The truth of a watched run is the mean of the plain runs before and after it. A plain run beside it, on the same
+//! processor, would share its caches: figures were then up to 20 % too high. Faults that the program does not time,
+//! such as faults at its start, are left out.
 //! A standing workload does not time all of its touches; the mean of those that it times stands for the others.
 //!
-//! The machine's speed changes between runs, and no interval of one run knows that. As a yardstick, the plain run
-//! before a watched run is judged as if it were a measurement with an interval as wide as the verb's.
+//! The machine's speed changes between runs, and no interval of one run knows that. As a yardstick, the middle one of
+//! a round's three plain runs is judged as if it were a measurement with an interval as wide as the verb's. Where
+//! plain runs miss as often as the verb does, the answer is that this machine cannot say.
 //!
 //! It does not correct anything.
 
@@ -27,7 +28,7 @@ use faultless_os::spawn;
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::measurement::{Percent, interval_of, median, share_interval};
+use faultless_trace::measurement::{Percent, interval_of, median, percentile, share_interval};
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
@@ -37,10 +38,10 @@ use crate::cmd::warm::Warm;
 use crate::cmd::workload::StandingTimes;
 use crate::cmd::workload::timed::TimedTouches;
 
-use report::{Accuracy, Answer, HALF_WIDTH, HOLDING_SHARE, KIND_SHARE, ProgramReport, Report, SCHEMA};
+use report::{Accuracy, Answer, HALF_WIDTH, HOLDING_SHARE, KIND_SHARE, ProgramReport, Report, Round, SCHEMA};
 
-/// Rounds. In each, every program runs under `stat` and under `record`, each time followed by a plain run. Chosen:
-/// at least 100 intervals for each verb.
+/// Rounds. In each, every program runs under `stat` and under `record`, with a plain run before, between and after.
+/// Chosen: at least 100 intervals for each verb.
 const ROUNDS: usize = 10;
 /// A program: its name, and the words after `workload`. The standing workload `mixed` is left out: it times too
 /// few pages, and they are not its own.
@@ -83,34 +84,61 @@ struct OwnTimes {
     kinds: Vec<(Kind, u64)>,
 }
 
-/// A watched run and the plain run after it.
+/// What a verb said of a watched run.
+#[derive(Clone, Debug)]
 struct Said {
     /// The program's own times in the watched run; they contain the overhead of recording.
     own: OwnTimes,
-    /// The times of the plain run.
-    plain: OwnTimes,
-    /// Those of the plain run before the watched one. `None` in a program's first run.
-    before: Option<OwnTimes>,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
 }
 
+/// A watched run between two plain ones.
+struct Between {
+    said: Said,
+    /// Price of a fault in the plain run before and in the one after, ns.
+    plain_ns: [f64; 2],
+}
+
 /// One program's rounds.
 struct Rounds {
     warm: Warm,
-    last_plain: Option<OwnTimes>,
-    stat: Vec<Said>,
-    record: Vec<Said>,
+    stat: Vec<Between>,
+    record: Vec<Between>,
+    /// The plain runs, three a round.
+    plain: Vec<OwnTimes>,
 }
 
 impl Rounds {
     fn new(warm: Warm) -> Self {
-        Self { warm, last_plain: None, stat: Vec::new(), record: Vec::new() }
+        Self { warm, stat: Vec::new(), record: Vec::new(), plain: Vec::new() }
     }
 
     fn is_empty(&self) -> bool {
         self.stat.is_empty() && self.record.is_empty()
+    }
+
+    /// One more round of a program: plain, watched, plain, watched, plain. `false` if Ctrl-C ended it.
+    fn take(&mut self, program: &TimedProgram, stat_first: bool) -> Result<bool, Failure> {
+        self.warm.touch();
+        let mut before = program.plain();
+        for is_stat in [stat_first, !stat_first] {
+            self.warm.touch();
+            let said = if is_stat { program.stat(&mut self.warm) } else { program.record() };
+            let after = program.plain();
+            // Ctrl-C reached the programs too, and ended them.
+            if spawn::asked_to_end() {
+                return Ok(false);
+            }
+            let (plain, said, next) = (before?, said?, after?);
+            let between = Between { said, plain_ns: [plain.price_ns(), next.price_ns()] };
+            if is_stat { &mut self.stat } else { &mut self.record }.push(between);
+            self.plain.push(plain);
+            before = Ok(next);
+        }
+        self.plain.push(before?);
+        Ok(true)
     }
 }
 
@@ -153,19 +181,8 @@ fn take(programs: &[&'static TimedProgram], host: &Host) -> Result<Vec<Rounds>, 
     'rounds: for round in 0..ROUNDS {
         for (&program, rounds) in programs.iter().zip(&mut rounds) {
             bar.set_message(program.0);
-            if program.cannot_run(host).is_none() {
-                for turn in 0..2 {
-                    rounds.warm.touch();
-                    let is_stat = (round + turn) % 2 == 0;
-                    let said = program.said(is_stat, &mut rounds.warm);
-                    // Ctrl-C reached the program too, and ended it.
-                    if spawn::asked_to_end() {
-                        break 'rounds;
-                    }
-                    let said = said?;
-                    let said = Said { before: rounds.last_plain.replace(said.plain.clone()), ..said };
-                    if is_stat { &mut rounds.stat } else { &mut rounds.record }.push(said);
-                }
+            if program.cannot_run(host).is_none() && !rounds.take(program, round % 2 == 0)? {
+                break 'rounds;
             }
             bar.inc(1);
         }
@@ -186,12 +203,6 @@ impl TimedProgram {
     fn command(&self) -> Result<Vec<OsString>, Failure> {
         let program = std::env::current_exe()?.into_os_string();
         Ok([program, "workload".into()].into_iter().chain(self.1.split(' ').map(Into::into)).collect())
-    }
-
-    /// Runs it under a verb, and then plain.
-    fn said(&self, is_stat: bool, warm: &mut Warm) -> Result<Said, Failure> {
-        let said = if is_stat { self.stat(warm) } else { self.record() }?;
-        Ok(Said { plain: self.plain()?, ..said })
     }
 
     /// Runs it unwatched.
@@ -283,13 +294,7 @@ impl Said {
     fn of_stat(stat: &Stat, own: OwnTimes) -> Self {
         let kinds =
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
-        Self {
-            own,
-            plain: OwnTimes::default(),
-            before: None,
-            time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
-            kinds,
-        }
+        Self { own, time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)), kinds }
     }
 
     fn of_record(findings: &Findings, own: OwnTimes) -> Self {
@@ -300,13 +305,7 @@ impl Said {
             .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
         let beyond = findings.beyond.iter();
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
-        Self {
-            own,
-            plain: OwnTimes::default(),
-            before: None,
-            time_ns: findings.time_ns,
-            kinds: kinds.chain(beyond).collect(),
-        }
+        Self { own, time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
     }
 
     fn faults(&self, wanted: Kind) -> u64 {
@@ -367,20 +366,36 @@ fn report(programs: &[&TimedProgram], host: Host, rounds: Vec<Rounds>) -> Report
         .collect();
     let (answer, verdict) = verdict(&rows);
     let is_interrupted = spawn::asked_to_end();
-    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, is_interrupted, programs: rows }
+    let plain_half_width = plain_half_width(&rows);
+    Report {
+        schema: SCHEMA,
+        verdict,
+        answer,
+        host,
+        rounds: ROUNDS,
+        is_interrupted,
+        plain_half_width,
+        programs: rows,
+    }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> ProgramReport {
-    let plain: Vec<&OwnTimes> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.plain).collect();
+    let plain = &rounds.plain;
     let Some(truth_ns) = median(&plain.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
         return ProgramReport { program, ..ProgramReport::default() };
     };
     // Every run has the same counts, except for pages that the kernel happened to map early.
     let faults = plain[plain.len() / 2].kinds.clone();
-    let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
-    let prices: Vec<f64> = plain.iter().map(|own| own.price_ns()).collect();
+    let prices: Vec<f64> = plain.iter().map(OwnTimes::price_ns).collect();
+    let plain_ratios: Vec<f64> = prices.chunks_exact(3).map(|of| of[1] / mean([of[0], of[2]])).collect();
+    let (stat, record) =
+        (arm(&faults, &rounds.stat, &plain_ratios), arm(&faults, &rounds.record, &plain_ratios));
     let spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
-    ProgramReport { program, truth_ns, spread, stat, record, faults, cannot_say: None }
+    ProgramReport { program, truth_ns, spread, stat, record, faults, plain_ratios, cannot_say: None }
+}
+
+fn mean([a, b]: [f64; 2]) -> f64 {
+    f64::midpoint(a, b)
 }
 
 /// Smallest and largest value.
@@ -388,62 +403,100 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
-fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
-    // Of each round: the measured time divided by the truth, the overhead of recording, and the plain run before
-    // with the verb's relative interval, divided by the truth.
-    type Round = (Interval, f64, Option<Interval>);
-    let rounds: Vec<Round> = said
+/// `plain_ratios`: of each round, the middle plain run divided by the mean of the other two.
+fn arm(faults: &[(Kind, u64)], watched: &[Between], plain_ratios: &[f64]) -> Accuracy {
+    let rounds: Vec<Round> = watched.iter().map(Round::of).collect();
+    let with = rounds.iter().enumerate().filter_map(|(at, round)| Some((at, round, round.ratio()?)));
+    let with: Vec<(usize, &Round, Interval)> = with.collect();
+    let ratios: Vec<Interval> = with.iter().map(|(.., ratio)| *ratio).collect();
+    let values = |ratios: &[&Interval]| ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>();
+    let ratio = interval_of(&ratios, |ratios| median(&values(ratios)).unwrap_or(f64::NAN));
+    let lengthened = median(&with.iter().map(|(_, round, _)| round.lengthened()).collect::<Vec<f64>>());
+    let plain: Vec<Interval> = with
         .iter()
-        .filter_map(|said| {
-            let price_ns = said.plain.price_ns();
-            let truth_ns = price_ns * said.own.faults as f64;
-            let time = said.of_touches().filter(|time| time.value > 0.0 && truth_ns > 0.0)?;
-            let before =
-                said.before.as_ref().map(|before| time.times(before.price_ns() / price_ns / time.value));
-            Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns, before))
-        })
+        .filter_map(|(at, _, ratio)| Some(ratio.times(plain_ratios.get(*at)? / ratio.value)))
         .collect();
-    let median_of = |rounds: &[&Round], figure: &dyn Fn(&Round) -> f64| {
-        median(&rounds.iter().map(|round| figure(round)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
-    };
-    let ratio = interval_of(&rounds, |rounds| median_of(rounds, &|(time, ..)| time.value));
-    let lengthened = median_of(&rounds.iter().collect::<Vec<_>>(), &|round| round.1);
-    let ratios: Vec<Interval> = rounds.iter().map(|(time, ..)| *time).collect();
-    let plain: Vec<Interval> = rounds.iter().filter_map(|(.., before)| *before).collect();
     let holds =
         |ratios: &[Interval]| ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high).count();
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
-    let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
+    let mut worst: Vec<_> = watched.iter().filter_map(|between| between.said.worst(faults)).collect();
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
     Accuracy {
         ratio,
-        extremes: ends(&ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>()),
-        lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
+        extremes: ends(&values(&ratios.iter().collect::<Vec<_>>())),
+        lengthened: lengthened.unwrap_or(1.0),
         holds: holds(&ratios),
-        intervals: rounds.len(),
+        intervals: ratios.len(),
         plain_holds: holds(&plain),
         plain_intervals: plain.len(),
         half_width: median(&half_widths.collect::<Vec<f64>>()).unwrap_or(0.0),
         worst: worst.get(worst.len() / 2).copied(),
+        rounds,
     }
 }
 
-/// Whether enough intervals hold. With few intervals, chance could explain a shortfall, so the answer is
+impl Round {
+    fn of(Between { said, plain_ns: [before_ns, after_ns] }: &Between) -> Self {
+        Self {
+            faults: said.own.faults,
+            measured_ns: said.of_touches(),
+            before_ns: *before_ns,
+            watched_ns: said.own.price_ns(),
+            after_ns: *after_ns,
+        }
+    }
+
+    fn truth_ns(&self) -> f64 {
+        mean([self.before_ns, self.after_ns])
+    }
+
+    /// The measured time divided by the true time.
+    fn ratio(&self) -> Option<Interval> {
+        let truth_ns = self.truth_ns() * self.faults as f64;
+        let measured_ns = self.measured_ns.filter(|time| time.value > 0.0 && truth_ns > 0.0)?;
+        Some(measured_ns.times(1.0 / truth_ns))
+    }
+
+    fn lengthened(&self) -> f64 {
+        self.watched_ns / self.truth_ns()
+    }
+}
+
+/// Whether enough intervals hold. Chance could explain a shortfall, and so could the machine: then the answer is
 /// open.
-fn enough_hold(holds: usize, of: usize) -> Answer {
-    let share = share_interval(holds as f64, of as f64);
-    if share.value >= HOLDING_SHARE {
+fn enough_hold(holds: (usize, usize), plain: (usize, usize)) -> Answer {
+    let share = |(holds, of): (usize, usize)| share_interval(holds as f64, of as f64);
+    let (verb, plain) = (share(holds), share(plain));
+    if verb.value >= HOLDING_SHARE {
         Answer::Holds
-    } else if share.high < HOLDING_SHARE {
+    } else if verb.high < plain.value.min(HOLDING_SHARE) {
         Answer::Fails
     } else {
         Answer::CannotSay
     }
 }
 
+/// Whether intervals are narrow enough. No interval that holds can be narrower than the machine's own changes.
+fn narrow_enough(half_width: f64, plain_half_width: f64) -> Answer {
+    if half_width <= HALF_WIDTH {
+        Answer::Holds
+    } else if plain_half_width > HALF_WIDTH {
+        Answer::CannotSay
+    } else {
+        Answer::Fails
+    }
+}
+
+/// The half-width that an interval around a plain run needs to contain the truth as often as it must.
+fn plain_half_width(rows: &[ProgramReport]) -> Option<f64> {
+    let off = rows.iter().flat_map(|row| &row.plain_ratios).map(|ratio| (1.0 - ratio.recip()).abs());
+    percentile(&off.collect::<Vec<f64>>(), HOLDING_SHARE)
+}
+
 /// The answer, and the first line of the report.
 fn verdict(rows: &[ProgramReport]) -> (Answer, String) {
     let mut answers = Vec::new();
+    let plain_half_width = plain_half_width(rows).unwrap_or(0.0);
     let mut said = |verb: &str, arm: &dyn Fn(&ProgramReport) -> &Accuracy| {
         let arms: Vec<&Accuracy> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
         if arms.is_empty() {
@@ -452,12 +505,13 @@ fn verdict(rows: &[ProgramReport]) -> (Answer, String) {
         }
         let ratios: Vec<f64> = arms.iter().filter_map(|arm| arm.ratio).map(|ratio| ratio.value).collect();
         let (least, most) = ends(&ratios).unwrap_or_default();
-        let (holds, of) =
-            arms.iter().fold((0, 0), |(holds, of), arm| (holds + arm.holds, of + arm.intervals));
+        let sum = |of: fn(&Accuracy) -> usize| arms.iter().map(|arm| of(arm)).sum::<usize>();
+        let (holds, of) = (sum(|arm| arm.holds), sum(|arm| arm.intervals));
+        let plain = (sum(|arm| arm.plain_holds), sum(|arm| arm.plain_intervals));
         let half_width = median(&arms.iter().map(|arm| arm.half_width).collect::<Vec<f64>>()).unwrap_or(0.0);
         answers.extend(arms.iter().map(|arm| arm.answer()));
-        answers.push(enough_hold(holds, of));
-        answers.push(if half_width <= HALF_WIDTH { Answer::Holds } else { Answer::Fails });
+        answers.push(enough_hold((holds, of), plain));
+        answers.push(narrow_enough(half_width, plain_half_width));
         let ratio = match (format!("{least:.2}"), format!("{most:.2}")) {
             (least, most) if least == most => least,
             (least, most) => format!("{least} to {most}"),

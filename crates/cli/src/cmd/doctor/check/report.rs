@@ -15,7 +15,7 @@ pub(super) const KIND_SHARE: f64 = 0.1;
 /// Larger relative errors of a kind's count are reported.
 pub(super) const KIND_ERROR: f64 = 0.2;
 /// Version of the JSON output. It rises when a field changes its meaning or disappears.
-pub(super) const SCHEMA: u32 = 4;
+pub(super) const SCHEMA: u32 = 5;
 
 /// The report, as JSON has it.
 #[derive(Debug, Serialize)]
@@ -27,6 +27,8 @@ pub(super) struct Report {
     pub(super) rounds: usize,
     /// The user ended the check early.
     pub(super) is_interrupted: bool,
+    /// The half-width that 90 % of the intervals around plain runs need to contain the truth.
+    pub(super) plain_half_width: Option<f64>,
     pub(super) programs: Vec<ProgramReport>,
 }
 
@@ -36,8 +38,8 @@ pub(super) struct Report {
 pub(super) enum Answer {
     Holds,
     Fails,
-    /// A verb could time no faults, the interval of a ratio crosses a limit, or chance could explain the
-    /// number of intervals that hold.
+    /// A verb could time no faults, the interval of a ratio crosses a limit, or chance or the machine's own
+    /// changes could explain that intervals miss or are wide.
     CannotSay,
 }
 
@@ -53,6 +55,8 @@ pub(super) struct ProgramReport {
     pub(super) faults: Vec<(Kind, u64)>,
     pub(super) stat: Accuracy,
     pub(super) record: Accuracy,
+    /// Of each round, the price of a fault in the middle plain run divided by the mean of the other two.
+    pub(super) plain_ratios: Vec<f64>,
     /// Why there are no figures.
     pub(super) cannot_say: Option<String>,
 }
@@ -64,22 +68,39 @@ pub(super) struct Accuracy {
     pub(super) ratio: Option<Interval>,
     /// Smallest and largest of the rounds.
     pub(super) extremes: Option<(f64, f64)>,
-    /// Price of a fault by the program's own clock: in the watched run, divided by that in its plain run. This
-    /// is the overhead of recording.
+    /// Price of a fault by the program's own clock: in the watched run, divided by the truth. This is the
+    /// overhead of recording.
     pub(super) lengthened: f64,
     /// Rounds whose interval contains the truth.
     pub(super) holds: usize,
     /// Rounds with an interval.
     pub(super) intervals: usize,
-    /// Rounds in which the plain run before, with an interval as wide, contains the truth.
+    /// Rounds in which an interval as wide around the middle plain run contains the mean of the other two.
     pub(super) plain_holds: usize,
-    /// Rounds with a plain run before.
+    /// Rounds with three plain runs.
     pub(super) plain_intervals: usize,
     /// Half-width of the interval divided by its value: median of the rounds.
     pub(super) half_width: f64,
     /// The kind with the largest error, the relative error, and the reported count; all from the median
     /// round.
     pub(super) worst: Option<(Kind, f64, u64)>,
+    /// What the others are computed from.
+    pub(super) rounds: Vec<Round>,
+}
+
+/// A watched run between two plain ones.
+#[derive(Debug, Serialize)]
+pub(super) struct Round {
+    /// Faults that the program timed in the watched run.
+    pub(super) faults: u64,
+    /// Their time, as the verb reports it. `None` if it could time no faults.
+    pub(super) measured_ns: Option<Interval>,
+    /// Price of a fault by the program's own clock in the plain run before.
+    pub(super) before_ns: f64,
+    /// In the watched run.
+    pub(super) watched_ns: f64,
+    /// In the plain run after.
+    pub(super) after_ns: f64,
 }
 
 impl Accuracy {

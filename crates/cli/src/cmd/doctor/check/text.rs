@@ -16,7 +16,7 @@ pub(super) fn text(report: &Report) -> String {
     let head = format!(
         "Measured time divided by the true time: median of {} rounds with its 95 % interval, and how many of the verb's own intervals hold the \
          truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth is \
-         what the same program took for its touches in a plain run after each run.",
+         what the same program took for its touches in the plain runs before and after each run.",
         report.rounds,
         LIMITS.0,
         LIMITS.1,
@@ -69,8 +69,10 @@ fn yardstick(report: &Report) -> String {
     let (holds, of) =
         arms.fold((0, 0), |(holds, of), arm| (holds + arm.plain_holds, of + arm.plain_intervals));
     format!(
-        "The machine's speed changes between runs, which no interval of one run knows. With intervals as wide, the plain run \
-         before says the truth in {holds} of {of} rounds."
+        "The machine's speed changes between runs, which no interval of one run knows. A plain run says the truth in {holds} \
+         of {of} rounds with intervals as wide. It would need ± {} for {} of them.",
+        Percent(report.plain_half_width.unwrap_or(0.0)),
+        Percent(HOLDING_SHARE)
     )
 }
 
