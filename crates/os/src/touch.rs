@@ -237,6 +237,36 @@ impl Region {
     }
 }
 
+/// A [`Region`] that threads touch together, again and again: all access is by atomics.
+#[derive(Debug)]
+pub struct Shared(Region);
+
+// SAFETY: the bytes are reached through atomics only; no method hands out a plain reference to them.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Shares a region.
+    pub fn new(region: Region) -> Self {
+        Self(region)
+    }
+
+    /// The content.
+    pub fn atomics(&self) -> &[AtomicU8] {
+        let base = self.0.base.as_ptr().cast::<AtomicU8>();
+        // SAFETY: an AtomicU8 is laid out as a u8, and nothing but atomics reaches the bytes.
+        unsafe { std::slice::from_raw_parts(base, self.0.len_bytes) }
+    }
+
+    /// Gives all pages back (MADV_DONTNEED). They read as zero, like after a store of another thread.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    pub fn give_back(&self) -> Result<()> {
+        // SAFETY: the whole mapping, which is ours; its content is reached by atomics only, and may change.
+        unsafe { advise::advise(self.0.start(), self.0.len_bytes, Advice::DontNeed) }
+    }
+}
+
 /// A [`Region`] without its rights. Its content is unreachable until they are given back.
 #[derive(Debug)]
 pub struct Protected(Region);
@@ -348,6 +378,19 @@ mod tests {
         }
         let count = faults(|| region.touch_write(page::size()));
         assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn a_shared_region_is_given_back_as_a_whole_and_faults_again() {
+        let shared = Shared::new(base_pages(64));
+        let touch = || {
+            let slots = shared.atomics().iter().step_by(page::size());
+            slots.for_each(|slot| slot.store(1, std::sync::atomic::Ordering::Relaxed));
+        };
+        std::thread::scope(|scope| scope.spawn(touch).join().unwrap());
+        shared.give_back().unwrap();
+        let count = faults(touch);
+        assert!((64..64 + 8).contains(&count), "{count}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Kernel stacks of the calling thread, between two calls.
 //!
 //! In: a rate. Out: [`KernelSamples`] of what the thread did while sampling was on. The ring holds the whole
-//! run: nothing reads it meanwhile, so reading is never sampled.
+//! run: nothing reads it meanwhile, so reading is never sampled. Each of several threads has a sampler of its own.
 //!
-//! It does not sample other threads or processes ([`observe`](crate::observe)).
+//! It does not sample other processes ([`observe`](crate::observe)).
 
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
@@ -57,13 +57,15 @@ impl Sampler {
         self.event.disable()
     }
 
-    /// The samples, with the names of functions: some 50 ms of work.
+    /// The samples of all these, with the names of functions: some 50 ms of work.
     ///
     /// # Errors
     /// There are too few samples, or no names; the text says which.
-    pub fn finish(mut self) -> Result<KernelSamples, String> {
-        let mut stacks = KernelStacks::at(self.hertz);
-        stacks.drain(&mut self.ring);
+    pub fn finish(samplers: Vec<Self>) -> Result<KernelSamples, String> {
+        let mut stacks = KernelStacks::at(samplers.first().map_or(0, |sampler| sampler.hertz));
+        for mut sampler in samplers {
+            stacks.drain(&mut sampler.ring);
+        }
         stacks.finish(true)
     }
 }
@@ -90,7 +92,7 @@ mod tests {
             time_first_touches(PAGES, &mut ticks).unwrap();
         }
         sampler.disable().unwrap();
-        match sampler.finish() {
+        match Sampler::finish(vec![sampler]) {
             Ok(samples) => {
                 let in_fault = |stack: &[String]| stack.iter().any(|name| name.contains("fault"));
                 let found: u64 =

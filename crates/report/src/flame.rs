@@ -162,6 +162,10 @@ pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
         format!("{} of the CPU clock in the fault path: {}", Count(fold.samples).of("sample"), fold.parts());
     let mut lines = vec![command];
     lines.extend(wrap("", &facts, LINE_CHARS));
+    let locks = fold.locks();
+    if !locks.is_empty() {
+        lines.extend(wrap("", &format!("locks: {locks}"), LINE_CHARS));
+    }
     Picture {
         title: "The kernel in page faults by time".to_owned(),
         lines,
@@ -173,9 +177,10 @@ pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
     .draw()
 }
 
-/// The same as JSON, with each stack's CPU time in ns.
+/// The same as JSON, with each stack's CPU time in ns, and the samples of each part and lock.
 pub fn kernel_json(recording: &Recording, inverted: bool) -> Option<String> {
     let fold = fold_kernel(recording, inverted)?;
+    let [parts, locks] = fold.parts_json();
     Some(text::json(&json!({
         "schema": 1,
         "command": recording.header.command,
@@ -183,6 +188,8 @@ pub fn kernel_json(recording: &Recording, inverted: bool) -> Option<String> {
         "stack": "kernel",
         "inverted": inverted,
         "samples": fold.samples,
+        "parts": parts,
+        "locks": locks,
         "whole": fold.stacks.values().sum::<f64>(),
         "stacks": widths(&fold.stacks),
     })))

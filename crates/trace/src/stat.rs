@@ -19,7 +19,7 @@ pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use answer::lost_records;
 pub(crate) use kernel::is_in_fault_path;
-pub use kernel::{kernel_time, phase_of_function};
+pub use kernel::{LOCKS, kernel_time, lock_of, phase_of_function, phase_of_stack};
 pub use missing::{Missing, Part};
 
 /// The loss of one run to page faults. This is also the JSON document of `stat --json`.

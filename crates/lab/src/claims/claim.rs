@@ -27,6 +27,7 @@ use super::finding::{Bounds, Finding, Side, decided_by, joined, short, with_inte
 use super::formula::{Formula, Samples};
 use super::modelled::Modelled;
 use super::need::{self, Need};
+use super::rounds::Rounds;
 use super::special;
 use crate::cell::Cell;
 use crate::experiment::Document;
@@ -127,6 +128,19 @@ impl Condition {
     }
 }
 
+/// A finding with what it rests on: for each figure its rounds, and how many times these its interval needs. Nothing
+/// where no number of rounds would decide.
+struct Judged {
+    finding: Finding,
+    weighed: Vec<(usize, f64)>,
+}
+
+impl Judged {
+    fn of(finding: Finding) -> Self {
+        Self { finding, weighed: Vec::new() }
+    }
+}
+
 /// The explanation where cells are missing.
 const NOT_MEASURED: &str = "not measured in this record";
 
@@ -134,49 +148,53 @@ impl Claim {
     /// What a record says about it.
     pub fn judge(&self, results: &Results) -> Finding {
         let samples = Samples::new(results, &self.shared.arms);
-        let printer = Printer { results, samples: &samples, shared: &self.shared };
-        if let Some(lacking) = self.lacking(&samples) {
-            return Finding::unknown(printer.text(&lacking.say).text);
-        }
-        let Some(finding) = self.judged(&printer) else { return self.not_measured(&printer) };
-        let left_out = self.left_out(&samples, results);
-        let finding = Finding { why: joined(&[&finding.why, &left_out]), ..finding };
-        match self.barred(&samples, finding.verdict) {
-            None => finding,
-            Some(condition) => {
-                Finding { verdict: Verdict::CannotSay, why: printer.text(&condition.say).text, ..finding }
-            }
-        }
+        self.found(&Printer { results, samples: &samples, shared: &self.shared }).finding
     }
 
     /// How many rounds its verdict needs, by a record as a pilot. Nothing where no number of rounds would decide it.
     pub fn need(&self, results: &Results) -> Option<Need> {
+        self.judge_and_need(results).1
+    }
+
+    /// Both of them, judged once.
+    pub fn judge_and_need(&self, results: &Results) -> (Finding, Option<Need>) {
         let samples = Samples::new(results, &self.shared.arms);
-        let verdict = self.judged(&Printer { results, samples: &samples, shared: &self.shared })?.verdict;
-        if self.lacking(&samples).is_some() || self.barred(&samples, verdict).is_some() {
-            return None;
+        let judged = self.found(&Printer { results, samples: &samples, shared: &self.shared });
+        let fewest = judged.weighed.iter().map(|(rounds, _)| *rounds).min();
+        let need = fewest.map(|rounds| Need {
+            rounds: rounds as u32,
+            times: judged.weighed.iter().map(|(_, times)| *times).fold(0.0, f64::max),
+            cells: self.cells(&samples, results).into_iter().cloned().collect(),
+        });
+        (judged.finding, need)
+    }
+
+    fn found(&self, printer: &Printer) -> Judged {
+        if let Some(lacking) = self.lacking(printer.samples) {
+            return Judged::of(Finding::unknown(printer.text(&lacking.say).text));
         }
-        let of = |measure: &Formula, bounds: Bounds| {
-            let value = samples.value(measure)?;
-            Some((value.rounds(), need::times(&value.interval()?, bounds), samples.cells_of(measure)))
-        };
-        let weighed: Vec<(usize, f64, BTreeSet<&Cell>)> = match &self.rules.judge {
-            Judge::Bounds(measure, bounds) => vec![of(measure, *bounds)?],
-            Judge::Every(measures, bounds) => {
-                measures.iter().map(|measure| of(measure, *bounds)).collect::<Option<_>>()?
+        let Some(judged) = self.judged(printer) else { return Judged::of(self.not_measured(printer)) };
+        let left_out = self.left_out(printer.samples, printer.results);
+        let finding = Finding { why: joined(&[&judged.finding.why, &left_out]), ..judged.finding };
+        match self.barred(printer.samples, finding.verdict) {
+            None => Judged { finding, ..judged },
+            Some(condition) => {
+                let why = printer.text(&condition.say).text;
+                Judged::of(Finding { verdict: Verdict::CannotSay, why, ..finding })
             }
-            Judge::Special(judge) => {
-                let (rounds, bounds) = judge(results)?.weighed?;
-                let cells = results.cells(&self.experiment).map(|(cell, _)| cell).collect();
-                vec![(rounds.len(), need::times(&rounds.interval()?, bounds), cells)]
+        }
+    }
+
+    /// The cells behind its figure.
+    fn cells<'a>(&'a self, samples: &'a Samples<'a>, results: &'a Results) -> BTreeSet<&'a Cell> {
+        match &self.rules.judge {
+            Judge::Bounds(measure, _) | Judge::NotComparable(Some(measure)) => samples.cells_of(measure),
+            Judge::Every(measures, _) => {
+                measures.iter().flat_map(|measure| samples.cells_of(measure)).collect()
             }
-            Judge::NotComparable(_) | Judge::NotMeasured => Vec::new(),
-        };
-        Some(Need {
-            rounds: weighed.iter().map(|(rounds, ..)| *rounds as u32).min()?,
-            times: weighed.iter().map(|(_, times, _)| *times).fold(0.0, f64::max),
-            cells: weighed.into_iter().flat_map(|(.., cells)| cells).cloned().collect(),
-        })
+            Judge::Special(_) => results.cells(&self.experiment).map(|(cell, _)| cell).collect(),
+            Judge::NotComparable(None) | Judge::NotMeasured => BTreeSet::new(),
+        }
     }
 
     /// How many samples of its cells are in no figure, because a count of them can't be right.
@@ -185,16 +203,8 @@ impl Claim {
         if wrong.is_empty() {
             return String::new();
         }
-        let cells: BTreeSet<&Cell> = match &self.rules.judge {
-            Judge::Bounds(measure, _) | Judge::NotComparable(Some(measure)) => samples.cells_of(measure),
-            Judge::Every(measures, _) => {
-                measures.iter().flat_map(|measure| samples.cells_of(measure)).collect()
-            }
-            Judge::Special(_) => results.cells(&self.experiment).map(|(cell, _)| cell).collect(),
-            Judge::NotComparable(None) | Judge::NotMeasured => BTreeSet::new(),
-        };
         let is_of = |cell: &&Cell| wrong.iter().filter(|(found, _)| found == *cell).count();
-        left_out(cells.iter().map(is_of).sum())
+        left_out(self.cells(samples, results).iter().map(is_of).sum())
     }
 
     /// The condition for want of which nothing is judged.
@@ -250,7 +260,7 @@ impl Claim {
     }
 
     /// Nothing where the measure was not taken.
-    fn judged(&self, printer: &Printer) -> Option<Finding> {
+    fn judged(&self, printer: &Printer) -> Option<Judged> {
         let (rules, why) = (&self.rules, &self.rules.why);
         match &rules.judge {
             Judge::Bounds(measure, bounds) => {
@@ -259,7 +269,8 @@ impl Claim {
                 let side = bounds.side(&found);
                 let explained = self.explained(&found, value.rounds(), *bounds, side);
                 let why = joined(&[&printer.text(&explained).text, &bounds.text(&rules.unit)]);
-                Some(Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why })
+                let finding = Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why };
+                Some(Judged { finding, weighed: vec![(value.rounds(), need::times(&found, *bounds))] })
             }
             Judge::Every(measures, bounds) => {
                 let found = measures.iter().filter_map(|measure| printer.samples.value(measure));
@@ -275,8 +286,10 @@ impl Claim {
                     _ => Verdict::CannotSay,
                 };
                 let ours = printer.text(rules.ours.as_deref().unwrap_or_default()).text;
-                let times = found.iter().map(|(_, found)| need::times(found, *bounds)).fold(0.0, f64::max);
-                let rounds = found.iter().map(|(rounds, _)| *rounds).min().unwrap_or_default();
+                let mut weighed: Vec<(usize, f64)> =
+                    found.iter().map(|(rounds, found)| (*rounds, need::times(found, *bounds))).collect();
+                let times = weighed.iter().map(|(_, times)| *times).fold(0.0, f64::max);
+                let rounds = weighed.iter().map(|(rounds, _)| *rounds).min().unwrap_or_default();
                 let across = match verdict {
                     Verdict::CannotSay if found.len() < measures.len() => {
                         decided_by(NOT_MEASURED, &format!("`faultless lab {}`", self.experiment))
@@ -285,15 +298,25 @@ impl Claim {
                     _ => String::new(),
                 };
                 let why = joined(&[&across, &printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
-                Some(Finding { verdict, ours, why })
+                if found.len() < measures.len() {
+                    // More rounds measure nothing that was not measured at all.
+                    weighed.clear();
+                }
+                Some(Judged { finding: Finding { verdict, ours, why }, weighed })
             }
             Judge::NotComparable(measure) => {
                 let ours = self.unjudged(printer, measure.as_ref())?;
                 let why = format!("not comparable: {}", self.undecided(printer));
-                Some(Finding { verdict: Verdict::CannotSay, ours, why })
+                Some(Judged::of(Finding { verdict: Verdict::CannotSay, ours, why }))
             }
-            Judge::NotMeasured => Some(Finding::unknown(self.undecided(printer))),
-            Judge::Special(judge) => judge(printer.results).map(|told| told.finding),
+            Judge::NotMeasured => Some(Judged::of(Finding::unknown(self.undecided(printer)))),
+            Judge::Special(judge) => {
+                let special::Told { finding, weighed } = judge(printer.results)?;
+                let of = |(rounds, bounds): (Rounds, Bounds)| {
+                    Some((rounds.len(), need::times(&rounds.interval()?, bounds)))
+                };
+                Some(Judged { finding, weighed: weighed.and_then(of).into_iter().collect() })
+            }
         }
     }
 

@@ -14,16 +14,24 @@ use crate::results::Results;
 /// `claims reproduced: 60; they rest on distinct figures: 50`, and the same of the other verdicts. Of those without a
 /// verdict: how many only lack a narrower interval.
 pub fn tally(claims: &[Claim], results: &Results) -> String {
-    let found: Vec<(Verdict, String)> =
-        claims.iter().map(|claim| (claim.judge(results).verdict, claim.figure(results))).collect();
+    let judged = |claim: &Claim| {
+        let (finding, need) = claim.judge_and_need(results);
+        (finding.verdict, claim.figure(results), need)
+    };
+    let found: Vec<(Verdict, String, Option<Need>)> = claims.iter().map(judged).collect();
     let line = |verdict: Verdict| {
-        let of_verdict = || found.iter().filter(|(own, _)| *own == verdict);
+        let of_verdict = || found.iter().filter(|(own, ..)| *own == verdict);
         let count = of_verdict().count();
-        let figures = of_verdict().map(|(_, figure)| figure).collect::<BTreeSet<_>>().len();
+        let figures = of_verdict().map(|(_, figure, _)| figure).collect::<BTreeSet<_>>().len();
         let words = verdict.words();
         match verdict {
             _ if count == 0 => String::new(),
-            Verdict::CannotSay => format!("claims {words}: {count}{}\n", wide(claims, results)),
+            Verdict::CannotSay => {
+                format!(
+                    "claims {words}: {count}{}\n",
+                    wide(of_verdict().filter_map(|(.., need)| need.as_ref()))
+                )
+            }
             _ => format!("claims {words}: {count}; they rest on distinct figures: {figures}\n"),
         }
     };
@@ -31,14 +39,13 @@ pub fn tally(claims: &[Claim], results: &Results) -> String {
 }
 
 /// Of how many claims the interval reaches across a bound, and how many of these no four times the rounds would decide.
-fn wide(claims: &[Claim], results: &Results) -> String {
-    let is_open = |claim: &&Claim| claim.judge(results).verdict == Verdict::CannotSay;
-    let needs: Vec<Need> = claims.iter().filter(is_open).filter_map(|claim| claim.need(results)).collect();
-    let hopeless = needs.iter().filter(|need| need.is_hopeless()).count();
-    match needs.len() {
+fn wide<'a>(open: impl Iterator<Item = &'a Need>) -> String {
+    let hopeless: Vec<bool> = open.map(Need::is_hopeless).collect();
+    match hopeless.len() {
         0 => String::new(),
         count => format!(
-            "; for want of a narrower interval: {count}, of which four times the rounds would not decide {hopeless}"
+            "; for want of a narrower interval: {count}, of which four times the rounds would not decide {}",
+            hopeless.iter().filter(|is_hopeless| **is_hopeless).count()
         ),
     }
 }

@@ -1,29 +1,41 @@
 //! phases: what the kernel does in a first touch: zeroing, page allocation, memcg, LRU, page table, locks,
-//! entry.
+//! entry; by number of threads.
 //!
-//! The report gives three shares of a profile: clearing pages, `do_anonymous_page`, and LRU with cgroups. Here
-//! the calling thread touches new memory, gives it back and touches it again, while the CPU clock samples its
-//! kernel stacks. `trace` sorts them by function, as for `faultless stat`. The number of rounds follows from
-//! the price of a fault, measured beforehand, so that enough samples come together on any machine. Samples are
-//! taken only while pages are touched, not while they go back.
+//! One report gives three shares of a profile: clearing pages, `do_anonymous_page`, and LRU with cgroups. Another
+//! shows a profile of 1 to 40 threads that touch one array: work against the spin lock. Here `threads` threads
+//! touch new memory of one mapping, each its own part. One of them gives it back, and they touch it again, while
+//! the CPU clock samples the kernel stacks of each. `trace` sorts them by function, as for `faultless stat`. The
+//! number of rounds follows from the price of a fault, measured beforehand, so that enough samples come together
+//! on any machine. Samples are taken only while pages are touched, not while they go back.
 //!
 //! It needs root, to sample the kernel and to read the names of its functions. It refuses to compute shares
 //! from too few samples. A sample costs the kernel a timer interrupt, which lengthens all phases alike. Code
-//! that runs with interrupts off is counted at the instruction that switches them on again.
+//! that runs with interrupts off is counted at the instruction that switches them on again: the shares of the
+//! locks of zone and LRU include the work below them. So compare numbers of threads, not locks.
 
-use faultless_os::touch::{Advice, Region, time_first_touches, time_write};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+
+use faultless_os::touch::{Region, Shared, time_first_touches, time_write};
 use faultless_os::{counters, page};
 use faultless_prof::Sampler;
-use faultless_trace::stat::kernel_time;
+use faultless_trace::observation::KernelSamples;
+use faultless_trace::stat::{LOCKS, kernel_time, lock_of};
 
-use super::memory;
+use super::{memory, team};
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Remark, Scope, Trial};
+use crate::experiment::{
+    Chart, Column, Document, Effort, Experiment, Notes, Phase, Remark, Scope, Sheet, Trial,
+};
+use crate::results::{Quantities, values};
 
 pub(super) struct Phases;
 
-/// Bytes touched in one round.
+/// Bytes touched in one round, and at least so many by each thread.
 const REGION: usize = 32 << 20;
+const EACH: usize = 8 << 20;
+/// Bytes of a sampler's ring.
+const RING: usize = 8 << 20;
 /// Samples per second of CPU time: a prime. One interrupt every 20 us would cost far more.
 const HERTZ: u64 = 9973;
 /// Rounds are made for this many times the wanted samples: not every sample lies in the fault path.
@@ -39,44 +51,63 @@ impl Experiment for Phases {
     }
 
     fn about(&self) -> &'static str {
-        "What does the kernel spend the time of a first touch on?"
+        "What does the kernel spend the time of a first touch on, and what of it on locks?"
     }
 
     fn documents(&self) -> &'static [Document] {
-        &[Document::Prefault, Document::Prezeroing]
+        &[Document::Hardware, Document::Prefault, Document::Prezeroing]
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let samples = scope.pick([450, 5_000, 10_000, 10_000]);
+        let cell = |page: &str, threads: usize| {
+            Cell::of("phases").with("page", page).with("threads", threads).with("samples", samples)
+        };
+        let mut counts = vec![1, scope.processors.min(2), scope.processors];
+        counts.dedup();
         let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
-        let pages: &[&str] =
-            if has_thp && scope.effort >= Effort::Default { &["base", "thp"] } else { &["base"] };
-        pages.iter().map(|page| Cell::of("phases").with("page", page).with("samples", samples)).collect()
+        let huge = (has_thp && scope.effort >= Effort::Default).then(|| cell("thp", 1));
+        counts.into_iter().map(|count| cell("base", count)).chain(huge).collect()
     }
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
     }
 
+    fn sheet(&self) -> Sheet {
+        Sheet { usual: &[("page", "base")], columns: COLUMNS, theirs: Vec::new() }
+    }
+
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         cell.number("samples")?;
-        Ok(REGION as u64 + (64 << 20))
+        let threads = cell.number("threads")?;
+        let rings = threads.saturating_mul(RING);
+        Ok(region_bytes(threads).saturating_add(rings).saturating_add(64 << 20) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let is_huge = cell.choice("page", &[("base", false), ("thp", true)])?;
-        let samples = cell.number("samples")?;
         let page_bytes = if is_huge { memory::thp_bytes(cell)? } else { page::size() };
-        let sampler = Sampler::of_this_thread(HERTZ).map_err(Refusal)?;
-        let region =
-            if is_huge { Region::thp(REGION, page_bytes)? } else { Region::base_pages(REGION, page_bytes)? };
-        let rounds = rounds(samples, round_ns(page_bytes)?);
-        Ok(Box::new(Sampled { region, page_bytes, rounds, samples, sampler: Some(sampler) }))
+        let (threads, samples) = (cell.number("threads")?, cell.number("samples")?);
+        // Without the right to sample there is nothing to prepare.
+        drop(Sampler::of_this_thread(HERTZ).map_err(Refusal)?);
+        let len_bytes = region_bytes(threads);
+        let region = match is_huge {
+            true => Region::thp(len_bytes, page_bytes)?,
+            false => Region::base_pages(len_bytes, page_bytes)?,
+        };
+        let rounds = rounds(samples, page_ns(page_bytes)? * (len_bytes / page_bytes) as f64);
+        let region = Shared::new(region);
+        Ok(Box::new(Sampled { region, page_bytes, threads, rounds, samples, samplers: Vec::new() }))
     }
 }
 
-/// The time of touching the region once: the median of a few touches.
-fn round_ns(page_bytes: usize) -> Result<f64, Refusal> {
+fn region_bytes(threads: usize) -> usize {
+    threads.saturating_mul(EACH).max(REGION)
+}
+
+/// The time of touching a page: the median of a few touches.
+fn page_ns(page_bytes: usize) -> Result<f64, Refusal> {
     const PAGES: usize = 256;
     const HUGE_PAGES: usize = 8;
     let mut ticks = Vec::with_capacity(PAGES);
@@ -88,7 +119,7 @@ fn round_ns(page_bytes: usize) -> Result<f64, Refusal> {
         time_first_touches(PAGES, &mut ticks)?;
     }
     ticks.sort_unstable();
-    Ok(ticks[ticks.len() / 2] as f64 * counters::tick_ns() * (REGION / page_bytes) as f64)
+    Ok(ticks[ticks.len() / 2] as f64 * counters::tick_ns())
 }
 
 fn rounds(samples: usize, round_ns: f64) -> usize {
@@ -97,21 +128,24 @@ fn rounds(samples: usize, round_ns: f64) -> usize {
 }
 
 struct Sampled {
-    region: Region,
+    region: Shared,
     page_bytes: usize,
+    threads: usize,
     rounds: usize,
     samples: usize,
-    sampler: Option<Sampler>,
+    samplers: Vec<Sampler>,
 }
 
 impl Trial for Sampled {
     fn phases(&self) -> Vec<Phase> {
-        let touches = self.region.len_bytes() / self.page_bytes * self.rounds;
-        let mut touch = Phase::new("touch", touches, 0).touches(touches).sum(touches as u64);
+        let touches = self.touches();
+        let mut touch = Phase::new("touch", touches, self.threads).touches(touches).sum(touches as u64);
         if self.page_bytes > page::size() {
-            touch = memory::mostly_huge(touch, self.region.len_bytes() / page::size() * self.rounds);
+            touch = memory::mostly_huge(touch, touches * (self.page_bytes / page::size()));
         }
-        vec![touch, Phase::new(NAMES_PHASE, 0, 0).faults(0..=NAMES)]
+        // Reading a ring maps its pages.
+        let rings = (self.threads * (RING / page::size() + 2)) as u64;
+        vec![touch, Phase::new(NAMES_PHASE, 0, 0).faults(0..=NAMES + rings)]
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
@@ -120,24 +154,44 @@ impl Trial for Sampled {
 }
 
 impl Sampled {
+    fn touches(&self) -> usize {
+        self.region.atomics().len() / self.page_bytes * self.rounds
+    }
+
     fn touch(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let (len, page_bytes) = (self.region.len_bytes(), self.page_bytes);
-        let sampler = self.sampler.as_ref().ok_or_else(|| Refusal("phases: no sampler".into()))?;
-        let mut sum = 0;
-        for _ in 0..self.rounds {
-            sampler.enable()?;
-            self.region.touch_write(page_bytes);
-            sampler.disable()?;
-            sum += self.region.touch_read(page_bytes);
-            self.region.advise(0..len, Advice::DontNeed)?;
-        }
-        notes.add("touches", (len / page_bytes * self.rounds) as f64);
-        Ok(sum)
+        team::note_processors(notes);
+        let (gate, samplers) = (Barrier::new(self.threads), Mutex::new(Vec::new()));
+        let region = &self.region;
+        let pages: Vec<&AtomicU8> = region.atomics().iter().step_by(self.page_bytes).collect();
+        let done = team::together(team::parts(pages.len(), self.threads), |part| {
+            let mine = &pages[part];
+            let opened = Sampler::of_this_thread(HERTZ).map_err(Refusal);
+            let (mut sum, mut went) = (0, Ok(()));
+            // Every thread passes the gate equally often, whatever one of them is refused.
+            for _ in 0..self.rounds {
+                gate.wait();
+                if let Ok(sampler) = &opened {
+                    went = went.and(sampler.enable());
+                    mine.iter().for_each(|page| page.store(1, Ordering::Relaxed));
+                    went = went.and(sampler.disable());
+                }
+                sum += mine.iter().map(|page| u64::from(page.load(Ordering::Relaxed))).sum::<u64>();
+                if gate.wait().is_leader() {
+                    went = went.and(region.give_back());
+                }
+                gate.wait();
+            }
+            went?;
+            samplers.lock().unwrap_or_else(PoisonError::into_inner).push(opened?);
+            Ok(sum)
+        })?;
+        self.samplers = samplers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        notes.add("touches", self.touches() as f64);
+        Ok(done.sum)
     }
 
     fn name(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let sampler = self.sampler.take().ok_or_else(|| Refusal("phases: no sampler".into()))?;
-        let samples = sampler.finish().map_err(Refusal)?;
+        let samples = Sampler::finish(std::mem::take(&mut self.samplers)).map_err(Refusal)?;
         let (time, why_not) = kernel_time(&samples);
         let in_faults = time.fault_samples as f64;
         notes.add("samples", samples.total as f64);
@@ -150,13 +204,38 @@ impl Sampled {
                 why_not.unwrap_or_else(|| "the machine was busy with something else: try again".into())
             )));
         }
-        for phase in time.phases.into_iter().flatten() {
+        let Some(phases) = time.phases else { return Ok(0) };
+        for phase in &phases {
             if let Some((.., name)) = SHARES.iter().find(|(known, ..)| *known == phase.phase) {
                 notes.add(name, phase.share.value);
             }
         }
+        for (name, count) in LOCK_SHARES.into_iter().zip(at_locks(&samples)) {
+            notes.add(name, count as f64 / in_faults);
+        }
+        // A phase without a sample is not among them.
+        let share = |wanted: &str| {
+            phases.iter().find(|phase| phase.phase == wanted).map_or(0.0, |phase| phase.share.value)
+        };
+        let fault_ns = in_faults * samples.period_ns as f64 / self.touches() as f64;
+        let (zeroing, locks) = (share("zeroing"), share("locks"));
+        notes.add("fault_ns", fault_ns);
+        for ((.., name), share) in COSTS.into_iter().zip([zeroing, locks, 1.0 - zeroing - locks]) {
+            notes.add(name, share * fault_ns);
+        }
         Ok(0)
     }
+}
+
+/// Samples at each of the locks that [`lock_of`] tells apart.
+fn at_locks(samples: &KernelSamples) -> [u64; LOCKS.len()] {
+    let mut counts = [0; LOCKS.len()];
+    for (stack, count) in &samples.stacks {
+        if let Some(lock) = lock_of(stack) {
+            counts[lock] += count;
+        }
+    }
+    counts
 }
 
 /// The share of the wanted samples that must have come together.
@@ -173,32 +252,111 @@ const SHARES: [(&str, &str, &str); 8] = [
     ("entry", NAMES_PHASE, "entry_share"),
     ("other", NAMES_PHASE, "other_share"),
 ];
+/// Those of [`LOCKS`], which together are the phase "locks".
+const LOCK_SHARES: [&str; LOCKS.len()] =
+    ["mmap_lock_share", "page_table_lock_share", "zone_lock_share", "lru_lock_share", "other_lock_share"];
+/// CPU time per touched page, work against locks.
+const COSTS: [(&str, &str, &str); 3] = [
+    ("zeroing", NAMES_PHASE, "zeroing_ns"),
+    ("locks", NAMES_PHASE, "locks_ns"),
+    ("rest", NAMES_PHASE, "rest_ns"),
+];
 const NAMES_PHASE: &str = "names";
 
-const CHARTS: &[Chart] = &[Chart {
-    id: "phases-shares",
-    title: "What the kernel does in a first touch",
-    x: "part",
-    x_label: "part of the fault path",
-    y_label: "share of the fault path's time",
-    parts: &SHARES,
-    document: &[("zeroing", 0.0, 0.1125 / 0.6)],
-    remark: |_| {
-        Remark::new(
-            "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
-        )
+fn percent(found: &Quantities, share: &str) -> Vec<f64> {
+    values(found, NAMES_PHASE, share).unwrap_or_default().iter().map(|share| share * 100.0).collect()
+}
+
+const COLUMNS: &[Column] = &[
+    Column {
+        head: "ns/page",
+        values: |_, found| values(found, NAMES_PHASE, "fault_ns").unwrap_or_default().to_vec(),
     },
-    ..Chart::BLANK
-}];
+    Column { head: "zeroing %", values: |_, found| percent(found, "zeroing_share") },
+    Column { head: "locks %", values: |_, found| percent(found, "locks_share") },
+    Column { head: "mmap lock %", values: |_, found| percent(found, "mmap_lock_share") },
+    Column { head: "page-table lock %", values: |_, found| percent(found, "page_table_lock_share") },
+    Column { head: "zone lock %", values: |_, found| percent(found, "zone_lock_share") },
+    Column { head: "LRU lock %", values: |_, found| percent(found, "lru_lock_share") },
+    Column { head: "page table %", values: |_, found| percent(found, "page_table_share") },
+    Column { head: "allocation %", values: |_, found| percent(found, "page_allocation_share") },
+    Column { head: "entry %", values: |_, found| percent(found, "entry_share") },
+];
+
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "phases-shares",
+        title: "What the kernel does in a first touch",
+        x: "part",
+        x_label: "part of the fault path",
+        y_label: "share of the fault path's time",
+        parts: &SHARES,
+        document: &[("zeroing", 0.0, 0.1125 / 0.6)],
+        remark: |_| {
+            Remark::new(
+                "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
+            )
+        },
+        ..Chart::BLANK
+    },
+    Chart {
+        id: "phases-cost",
+        title: "Work against locks, by threads that touch one mapping",
+        x: "part",
+        x_label: "part of the fault path",
+        y_label: "ns of CPU time per page",
+        parts: &COSTS,
+        remark: |_| {
+            Remark::new(
+                "Without waiting, a page costs as much CPU time with many threads as with one. Threads beyond the \
+                 processors take turns, so they add little waiting.",
+            )
+        },
+        ..Chart::BLANK
+    },
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial;
+    use faultless_os::host::Host;
 
     #[test]
     fn enough_rounds_are_made_for_the_samples_wanted() {
         // 10 ms per round are 100 samples.
         assert_eq!(rounds(1000, 1e7), (1000.0 * MORE / (HERTZ as f64 / 100.0)).ceil() as usize);
         assert_eq!((rounds(1, 1e12), rounds(1 << 40, 1.0)), (1, MOST_ROUNDS));
+    }
+
+    #[test]
+    fn one_two_and_all_processors_touch() {
+        let host = Host::default();
+        let of = |processors| {
+            let scope = Scope { host: &host, processors, effort: Effort::Default };
+            Phases.cells(&scope).iter().map(|cell| cell.number("threads").unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!([of(1), of(2), of(16)], [vec![1], vec![1, 2], vec![1, 2, 16]]);
+        assert!(region_bytes(16) == 16 * EACH && region_bytes(2) == REGION);
+    }
+
+    #[test]
+    fn the_parts_of_the_locks_and_of_the_cost_add_up_for_any_number_of_threads() {
+        for threads in [1, 3] {
+            let words = format!("page=base threads={threads} samples=5000");
+            let sample = trial::measure(&Phases, &Cell::parse("phases", words.split(' ')).unwrap());
+            if let Some(why) = sample.refused {
+                return faultless_wants::missing_feature("perf events", why);
+            }
+            assert_eq!(sample.violations, [""; 0]);
+            let of = |name: &str| {
+                let found = sample.values.iter().find(|value| value.quantity == name);
+                found.map_or(0.0, |value| value.value)
+            };
+            let locks: f64 = LOCK_SHARES.map(of).iter().sum();
+            assert!((locks - of("locks_share")).abs() < 1e-9, "{sample:?}");
+            let cost: f64 = COSTS.map(|(.., name)| of(name)).iter().sum();
+            assert!((cost / of("fault_ns") - 1.0).abs() < 1e-9 && cost > 50.0, "{sample:?}");
+        }
     }
 }

@@ -277,6 +277,62 @@ pub fn phase_of_function(function: &str) -> Option<&'static str> {
     known(function).map(|phase| PHASES[phase].0)
 }
 
+/// The phase of a stack of the fault path: the first known function tells, from the leaf up.
+pub fn phase_of_stack(stack: &[String]) -> &'static str {
+    PHASES.get(phase_of(stack)).map_or(OTHER, |(phase, _)| phase)
+}
+
+/// The locks of a first touch, in the order of [`lock_of`].
+pub const LOCKS: [&str; 5] = ["mmap and VMA lock", "page-table lock", "zone lock", "LRU lock", "other lock"];
+
+/// Callers of the locks of [`LOCKS`], as in [`PHASES`]. The innermost known function tells: a lock's own name (that of
+/// the VMA), else its caller.
+const LOCK_CALLERS: [&[&str]; LOCKS.len()] = [
+    &[
+        "*mmap_lock",
+        "lock_mm_and_find_vma",
+        "lock_vma",
+        "vma_start_read",
+        "vma_end_read",
+        "vma_refcount",
+        "mmap_read",
+    ],
+    &[
+        "pte_",
+        "__pte",
+        "pmd_",
+        "__pmd",
+        "do_anonymous_page",
+        "do_huge_pmd",
+        "__do_huge_pmd",
+        "set_pte_range",
+        "finish_fault",
+    ],
+    &[
+        "rmqueue",
+        "__rmqueue",
+        "free_pcppages",
+        "free_one_page",
+        "free_unref",
+        "free_frozen",
+        "get_page_from_freelist",
+    ],
+    &["folio_batch", "__folio_batch", "folio_lruvec", "lru_", "__lru_", "folio_add_lru"],
+    // Of no lock in particular.
+    &["__rcu_read", "rcu_read"],
+];
+
+/// Which of [`LOCKS`] a stack of the fault path takes, waits for or gives up: an index. `None` for a stack whose
+/// phase is not "locks".
+///
+/// A sample that falls while interrupts are off is counted when they are on again. So the locks of zone and LRU, taken
+/// without interrupts, have the work below them, too.
+pub fn lock_of(stack: &[String]) -> Option<usize> {
+    let is_lock = is_in_fault_path(stack) && phase_of_stack(stack) == "locks";
+    let of = |function: &String| LOCK_CALLERS.iter().position(|callers| is_any(function, callers));
+    is_lock.then(|| stack.iter().find_map(of).unwrap_or(LOCKS.len() - 1))
+}
+
 /// Index of the phase of a stack of the fault path.
 fn phase_of(stack: &[String]) -> usize {
     let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "__handle_mm_fault", "handle_pte_fault"]);
@@ -325,6 +381,25 @@ mod tests {
         assert!((time.release_seconds.value - 4.0).abs() < 1e-9);
         assert!(time.release_seconds.low < 4.0 && time.release_seconds.high > 4.0);
         assert_eq!(note, None);
+    }
+
+    #[test]
+    fn a_lock_is_named_by_its_own_function_or_by_its_caller() {
+        let fault = "__handle_mm_fault handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault";
+        let of =
+            |functions: &str| lock_of(&stack(&format!("{functions} {fault}"), 1).0).map(|lock| LOCKS[lock]);
+        assert_eq!(of("down_read_trylock lock_mm_and_find_vma"), Some("mmap and VMA lock"));
+        assert_eq!(of("vma_end_read"), Some("mmap and VMA lock"));
+        let spin = "native_queued_spin_lock_slowpath _raw_spin_lock";
+        assert_eq!(of(&format!("{spin} __pte_offset_map_lock do_anonymous_page")), Some("page-table lock"));
+        let zone = "_raw_spin_unlock_irqrestore rmqueue_bulk __rmqueue_pcplist get_page_from_freelist alloc_anon_folio";
+        assert_eq!(of(&format!("{zone} do_anonymous_page")), Some("zone lock"));
+        let lru =
+            "_raw_spin_unlock_irqrestore folio_batch_move_lru __folio_batch_add_and_move do_anonymous_page";
+        assert_eq!(of(lru), Some("LRU lock"));
+        assert_eq!(of("__rcu_read_unlock do_anonymous_page"), Some("other lock"));
+        assert_eq!(of("clear_page_erms do_anonymous_page"), None);
+        assert_eq!(lock_of(&stack("_raw_spin_lock do_sys_open", 1).0), None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn defaults(experiment: &str) -> Vec<(String, String)> {
         "filemap" => "how=fault cache=warm mib=128 threads=1",
         "price" => "kind=touch page=base mib=64",
         "prefault" => "operations=1000000 mib=64",
-        "phases" => "page=base samples=10000",
+        "phases" => "page=base threads=1 samples=10000",
         "fault-rate" => "arm=kernel mib=512 threads=1 lines=1",
         "zeroing" => "engine=cached from=cold order=0 mib=128",
         "latency" => "kib=16",
