@@ -6,8 +6,9 @@
 
 A program touches every page of new memory with 1, 2 and more threads, again and again, and `faultless record` samples
 the kernel's stacks. The memory is small, so that the hypervisor has backed all of it: other faults would look like work.
-Leaves a picture of each number of threads, threads-N.svg, and kernel.json.gz with the stacks and the samples by part. It
-needs root: nobody else sees the kernel's functions.
+Leaves a picture of each number of threads, threads-N.svg, and kernel.json.gz with the stacks and the samples by part.
+phases.csv.gz has what `faultless lab phases` measures in ROUNDS rounds. It needs root: nobody else sees the kernel's
+functions.
 """
 import gzip, json, os, shutil, subprocess, sys, tempfile
 
@@ -21,9 +22,14 @@ HERTZ = 4999
 TOTAL_MIB = 2000
 
 
+def pack(path, data):
+    with open(path, "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+        packed.write(data)
+
+
 def main():
     parser = record.parser(__doc__)
-    record.options(parser, "kernel", 1)
+    record.options(parser, "kernel", 15)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4], metavar="N", help="numbers of threads [1 2 4]")
     parser.add_argument("--mib", type=int, default=200, metavar="MIB", help="memory of a round [%(default)s]")
     args = parser.parse_args()
@@ -49,8 +55,13 @@ def main():
             shutil.copyfile(f"{work}/picture.svg", f"{out}/threads-{count}.svg")
             told = subprocess.run([faultless, "flame", "--kernel", "--json", "trace"], check=True, cwd=work, stdout=subprocess.PIPE)
             pictures[str(count)] = json.loads(told.stdout)
-    with open(f"{out}/{args.name}.json.gz", "wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-        packed.write(json.dumps(pictures, indent=1).encode())
+        threads = f"threads={','.join(map(str, args.threads))}"
+        subprocess.run([faultless, "lab", "phases", threads, "samples=10000", "--rounds", str(args.rounds), "-o", "phases"], check=True,
+                       cwd=work, stdout=sys.stderr)
+        with open(f"{work}/phases/samples.csv", "rb") as file:
+            samples = file.read()
+    pack(f"{out}/phases.csv.gz", samples)
+    pack(f"{out}/{args.name}.json.gz", json.dumps(pictures, indent=1).encode())
     with open(f"{out}/host.txt", "w") as file:
         file.write(record.host(head, record.command_line()))
     for count, picture in pictures.items():
