@@ -14,7 +14,11 @@
 //! | `= TEXT` | a cell without a figure |
 //! | `lines TEXT` | lines of a text that begin so (blanks aside) |
 //!
+//! Formats: `plain`, `count`, `interval`, `times`, `percent` of change, `share` and `share_interval` of a whole; units scale.
+//!
 //! A column may be a sum or a quotient (`user_s+sys_s`, `a/b`). `time_s` is the body's time, if any.
+
+use faultless_trace::measurement::Percent;
 
 use super::{BTreeMap, BTreeSet, Value};
 
@@ -269,6 +273,11 @@ fn print((value, low, high): Figure, format: &str) -> String {
         "ms" => scaled(1e3),
         "us" => scaled(1e6),
         "ns" => scaled(1e9),
+        // As the program prints a share.
+        "share" => Percent(value).to_string(),
+        "share_interval" => {
+            format!("{} % ({} to {})", digits(value * 1e2), digits(low * 1e2), digits(high * 1e2))
+        }
         "interval" => format!("{} ({} to {})", digits(value), digits(low), digits(high)),
         "interval_ms" => format!("{} ({} to {})", scaled(1e3), digits(low * 1e3), digits(high * 1e3)),
         "times" => format!("{}x ({} to {})", digits(value), digits(low), digits(high)),

@@ -411,3 +411,73 @@ fn a_few_per_cent_are_not_judged_by_a_stand_in_but_a_factor_is() {
     }
     assert_eq!([2e8, 1.1e8].map(|mmap| verdict("queue-win32-8", &of(mmap))), [REPRODUCED, REFUTED]);
 }
+
+#[test]
+fn a_model_of_zeroing_ahead_agrees_with_the_documents_gain_and_differs_from_none() {
+    let of = |id: &str, lines: u32, gain: f64| {
+        let row = |lines, phase: &str, value: f64| {
+            let cell = format!("predict threads=1 lines={lines}");
+            ["per_s", "per_cpu_s"].map(|quantity| exactly(1, &cell, phase, quantity, value)).concat()
+        };
+        let rows = match lines {
+            1 => [row(1, "without", 1000.0), row(1, "stocked", 1000.0 * gain)],
+            _ => [row(1, "stocked", 1000.0), row(lines, "stocked", 1000.0 * gain)],
+        };
+        let claims = all().unwrap();
+        let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+        let found = results(&rows);
+        // Whatever a model says, nothing was measured.
+        assert_eq!(claim.judge(&found).verdict, CANNOT_SAY, "{id}");
+        claim.judge_modelled(&found).unwrap().verdict
+    };
+    for (id, lines, theirs) in [
+        ("prezero-first-pair", 1, 7.53),
+        ("prezero-first-pair-wall", 1, 7.44),
+        ("prezero-gain-1", 1, 3.85),
+        ("prezero-lines-64", 32, 0.34),
+    ] {
+        assert_eq!(
+            [theirs, 1.0].map(|gain| of(id, lines, gain)),
+            [Verdict::Agrees, Verdict::Differs],
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn how_long_a_reader_takes_does_not_judge_writes_to_memory() {
+    for reader_ns in [1.0, 1e3, 1e6] {
+        let of = |engine: &str, ns: f64| {
+            let cell = format!("zeroing engine={engine} from=cold order=0 mib=128");
+            let of = |phase, quantity, value| exactly(3, &cell, phase, quantity, value);
+            [of("reader", "cpu_ns", 100.0 + ns), of("zero", "cpu_ns", 100.0), of("zero", "pages", 1.0)]
+                .concat()
+        };
+        let found = results(&[of("non-temporal", reader_ns), of("cached", 10.0)]);
+        let finding = judged("prezero-reader-finds-hot", &found);
+        assert!(finding.verdict == CANNOT_SAY && finding.why.contains("count of writes"), "{finding:?}");
+    }
+}
+
+#[test]
+fn the_overhead_of_a_lock_is_cpu_time_and_samples_of_the_kernel_stand_beside_it() {
+    let touch = |threads, cpu_ns: f64| {
+        let cell = format!("touch access=write mib=64 threads={threads} lock=no mappers=0 flush=no");
+        let rows = [("first", "own_cpu_ns", cpu_ns), ("setup", "processors", 8.0)];
+        rows.map(|(phase, quantity, value)| exactly(3, &cell, phase, quantity, value)).concat()
+    };
+    let sampled = |threads, share| {
+        let cell = format!("phases page=base threads={threads} samples=10000");
+        let of = |quantity, value| exactly(3, &cell, "names", quantity, value);
+        [of("fault_ns", 1700.0), of("locks_share", share)].concat()
+    };
+    let of = |crowded: f64| judged("hardware-touch-overhead", &results(&[touch(1, 1e6), touch(16, crowded)]));
+    assert_eq!([3e6, 1.1e6].map(|ns| of(ns).verdict), [REPRODUCED, REFUTED]);
+    assert!(!of(3e6).ours.contains("sampled"), "{:?}", of(3e6));
+    let rows = [touch(1, 1e6), touch(16, 3e6), sampled(16, 0.5), sampled(2, 0.14), sampled(1, 0.13)];
+    let finding = judged("hardware-touch-overhead", &results(&rows));
+    let told = "; CPU time per page, sampled: 1 thread 1700 ns, 13.0 % of it at locks; 2 threads 1700 ns, 14.0 % of it at locks; 16";
+    assert!(finding.ours.contains(told), "{finding:?}");
+    // Nothing but the samples is no measure of the claim.
+    assert_eq!(verdict("hardware-touch-overhead", &results(&[sampled(1, 0.1), sampled(2, 0.9)])), CANNOT_SAY);
+}
