@@ -385,11 +385,17 @@ fn last_byte(path: &Path) -> io::Result<Option<u8>> {
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
     let text = read_text(path).map_err(|error| unreadable(path, &error))?;
     let whole = &text[..whole_len(text.as_bytes())];
+    if !whole.is_empty() && !whole.starts_with(HEADS) {
+        return Err(unreadable(path, &io::Error::other(format!("does not begin with {HEADS}"))));
+    }
     csv::Reader::from_reader(whole.as_bytes())
         .deserialize()
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))
 }
+
+/// The first columns of samples and notes.
+const HEADS: &str = "experiment,cell,round";
 
 /// The same table, compressed.
 fn packed(path: &Path) -> PathBuf {

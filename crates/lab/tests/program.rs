@@ -425,3 +425,33 @@ fn cells_that_can_not_be_are_one_line() {
         assert!(errors.contains(expected) && errors.lines().count() == 1, "{errors}");
     }
 }
+
+#[test]
+fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let into = folder.path().join("none");
+    for _ in 0..2 {
+        let words = ["copy", "kind=none", "mib=4", "threads=1", "--rounds", "1", "-o", path(&into)];
+        let (code, text, errors) = said(&words);
+        assert_eq!(code, Some(2), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains("kind=none: takes copy, read, write or read-scrub"), "{errors}");
+        assert!(text.starts_with("0 cells, 0 samples"), "{text}");
+    }
+    assert!(!into.join("report.html").exists());
+}
+
+#[test]
+fn one_round_has_no_interval_and_a_foreign_table_is_no_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["touch", "mib=1", "threads=1", "--rounds", "1", "--csv", "-o", path(folder.path())];
+    let (code, rows, errors) = said(&words);
+    assert_eq!(code, Some(0), "{errors}");
+    let here: Vec<&str> = rows.lines().filter(|line| line.contains(",here,")).collect();
+    assert!(!here.is_empty() && here.iter().all(|line| line.ends_with(",,")), "{rows}");
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("samples.csv"), "name,value\na,1\n").unwrap();
+    let (code, _, errors) = said(&["report", path(other.path())]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("name the folder of a record of faultless lab"), "{errors}");
+}

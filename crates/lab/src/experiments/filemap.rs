@@ -145,7 +145,14 @@ fn data(len_bytes: usize) -> Result<Data, Refusal> {
         Refusal(format!("{path}: {what}; make it with `faultless lab datafile {path} --mib {mib}`"))
     };
     let file = File::open(&path).map_err(|error| failed(error.to_string()))?;
-    let there = file.metadata()?.len();
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let path = path.display();
+        return Err(Refusal(format!(
+            "FAULTLESS_LAB_DATAFILE={path}: is no file; name one in a folder that can be written"
+        )));
+    }
+    let there = metadata.len();
     if there < len_bytes as u64 {
         return Err(failed(format!("holds {} MiB, and {} are to be read", there >> 20, len_bytes >> 20)));
     }

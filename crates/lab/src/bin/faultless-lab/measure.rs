@@ -67,13 +67,13 @@ pub(crate) fn run(run: Run) -> Outcome {
     for note in results.refused() {
         eprintln!("faultless: left out: {note}");
     }
-    let written = report::write(folder, &results);
-    if let Ok(page) = &written {
-        eprintln!("faultless: the page is {}", page.display());
-    }
+    let is_empty = results.all().next().is_none();
+    let written = if is_empty { Ok(()) } else { page(folder, &results) };
     let text = match (form, &chosen, effort) {
         (Form::Json, ..) => table::json(&results, None)?,
         (Form::Csv, ..) => table::csv(&experiments, &results)?,
+        // The reasons have been told.
+        (Form::Text, Some(_), _) if is_empty => table::counts(&results),
         (Form::Text, Some(chosen), _) => table::grid(&Grid::new(chosen, &results)) + &table::counts(&results),
         (Form::Text, None, Effort::Quick) => table::short(&results, folder)?,
         (Form::Text, None, _) => table::text(&results, None)?,
@@ -85,7 +85,14 @@ pub(crate) fn run(run: Run) -> Outcome {
         status = ExitCode::from(INTERRUPTED);
     }
     let said = emit(text.as_bytes(), status);
-    written.and(said)
+    written?;
+    said
+}
+
+fn page(folder: &Path, results: &Results) -> Result<(), Failure> {
+    let page = report::write(folder, results)?;
+    eprintln!("faultless: the page is {}", page.display());
+    Ok(())
 }
 
 /// Every kind of cell once, as small as counts can be.
@@ -164,19 +171,19 @@ fn measure(
         Some(plan) => runner.planned(plan),
         None => runner,
     };
-    let mut taken = 0_usize;
+    let mut tried = 0_usize;
     let ended = runner.run(
         &mut record,
         |cell, environment| {
             let sample = launcher.measure(cell, environment)?;
-            taken += usize::from(sample.as_ref().is_some_and(|sample| sample.refused.is_none()));
+            tried += 1;
             Ok(sample)
         },
         |now| show(&bar, now),
     );
     bar.finish_and_clear();
     let ended = ended.map_err(failure)?;
-    if (ended, taken) == (Ended::Finished, 0) {
+    if (ended, tried) == (Ended::Finished, 0) {
         let folder = folder.display();
         eprintln!(
             "faultless: {folder} was finished already, nothing was measured; name another folder with -o to begin anew"

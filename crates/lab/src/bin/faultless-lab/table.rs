@@ -278,7 +278,8 @@ pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<
             let parameters: Vec<_> = named.map(|(name, value)| format!("{name}={value}")).collect();
             for (figure, found) in figures.iter().zip(&row.figures) {
                 let Some(found) = found else { continue };
-                let end = |end: f64| if end.abs() < f64::MAX { end.to_string() } else { String::new() };
+                // One sample has no interval.
+                let end = |end: f64| if found.high < f64::MAX { end.to_string() } else { String::new() };
                 rows.write_record([
                     experiment.name(),
                     if row.is_document { "document" } else { "here" },
