@@ -380,16 +380,19 @@ fn wrong_picture(svg: &str, picture: &Picture, cells: &[String]) -> Option<Strin
         "http://github.com/jonhoo/inferno",
     ];
     const LOADS: [&str; 6] = ["fetch(", "XMLHttpRequest", "import", "WebSocket", ".src", "@font-face"];
-    // Comments and messages of the script may name places.
-    let (script, rest): (Vec<&str>, Vec<&str>) = {
-        let parts =
-            svg.split("<script").skip(1).map(|part| part.split_once("</script>").unwrap_or((part, "")));
-        let (script, rest): (Vec<&str>, Vec<&str>) = parts.unzip();
-        (script, [svg.split("<script").next().into_iter().collect(), rest].concat())
+    // Comments, and messages of the script, may name places.
+    let without = |text: &str, from: &str, to: &str| -> (String, String) {
+        let mut parts = text.split(from);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold((first, String::new()), |(kept, cut), part| {
+            let (inner, behind) = part.split_once(to).unwrap_or((part, ""));
+            (kept + behind, cut + inner)
+        })
     };
-    let rest = NAMES.iter().fold(rest.concat(), |text, name| text.replace(&format!("\"{name}\""), ""));
-    let is_loading = |text: &&str| LOADS.iter().any(|load| text.contains(load));
-    if !svg.contains("<svg ") || rest.contains("://") || script.iter().any(is_loading) {
+    let (rest, script) = without(&without(svg, "<!--", "-->").0, "<script", "</script>");
+    let rest = NAMES.iter().fold(rest, |text, name| text.replace(&format!("\"{name}\""), ""));
+    let is_loading = LOADS.iter().any(|load| script.contains(load));
+    if !svg.contains("<svg ") || rest.contains("://") || is_loading {
         return Some("is no SVG, or asks the network".to_owned());
     }
     let lines: Vec<&str> = svg

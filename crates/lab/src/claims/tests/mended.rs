@@ -481,3 +481,31 @@ fn the_overhead_of_a_lock_is_cpu_time_and_samples_of_the_kernel_stand_beside_it(
     // Nothing but the samples is no measure of the claim.
     assert_eq!(verdict("hardware-touch-overhead", &results(&[sampled(1, 0.1), sampled(2, 0.9)])), CANNOT_SAY);
 }
+
+#[test]
+fn two_processors_neither_refute_nor_show_what_was_seen_with_more() {
+    let copies = |processors: f64, cold_ns: f64| {
+        let of = |threads: f64, cold, warm| {
+            let cell = format!("copy kind=copy mib=64 threads={threads}");
+            let rows =
+                [("cold", "wall_ns", cold), ("warm", "wall_ns", warm), ("setup", "processors", processors)];
+            rows.map(|(phase, quantity, value)| exactly(3, &cell, phase, quantity, value)).concat()
+        };
+        let found = results(&[of(1.0, 1000.0, 500.0), of(processors, cold_ns, 250.0)]);
+        verdict("hardware-copy-gain", &found)
+    };
+    // Warm copies gain twofold; cold ones 2.5 times, or 1.25 times.
+    assert_eq!([400.0, 800.0].map(|ns| copies(2.0, ns)), [CANNOT_SAY, REPRODUCED]);
+    assert_eq!([400.0, 800.0].map(|ns| copies(8.0, ns)), [REFUTED, REPRODUCED]);
+    let touches = |processors: f64, gain: f64| {
+        let of = |threads: f64, ns: f64| {
+            let cell = format!("touch access=write mib=64 threads={threads} lock=no mappers=0 flush=no");
+            let rows = [("first", "wall_ns", ns), ("setup", "processors", processors)];
+            rows.map(|(phase, quantity, value)| exactly(3, &cell, phase, quantity, value)).concat()
+        };
+        let found = results(&[of(1.0, 1e6), of(processors, 1e6 / gain)]);
+        verdict("hardware-fall-distributes", &found)
+    };
+    assert_eq!([2.0, 1.1].map(|gain| touches(2.0, gain)), [CANNOT_SAY, REFUTED]);
+    assert_eq!([4.0, 1.1].map(|gain| touches(4.0, gain)), [REPRODUCED, REFUTED]);
+}
