@@ -268,7 +268,7 @@ impl Claim {
                 let found = value.interval()?;
                 let side = bounds.side(&found);
                 let explained = self.explained(&found, value.rounds(), *bounds, side);
-                let why = joined(&[&printer.text(&explained).text, &bounds.text(&rules.unit)]);
+                let why = joined(&[&printer.measured(&explained), &bounds.text(&rules.unit)]);
                 let finding = Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why };
                 Some(Judged { finding, weighed: vec![(value.rounds(), need::times(&found, *bounds))] })
             }
@@ -405,9 +405,18 @@ impl Printer<'_> {
         filled
     }
 
+    /// The parts of a template, between semicolons, of which every figure was measured.
+    fn measured(&self, template: &str) -> String {
+        let parts = template
+            .split("; ")
+            .map(|part| self.text(part))
+            .filter(|part| part.is_whole && !part.text.is_empty());
+        parts.map(|part| part.text).collect::<Vec<_>>().join("; ")
+    }
+
     fn named(&self, name: &str) -> Option<String> {
         if let Some(text) = self.shared.texts.get(name) {
-            return Some(self.text(text).text);
+            return Some(self.measured(text));
         }
         if let Some(text) = special::text(name, self.results) {
             return text;

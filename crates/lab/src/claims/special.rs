@@ -61,8 +61,8 @@ pub(super) fn text(name: &str, results: &Results) -> Option<Option<String>> {
 fn fault_parts(results: &Results) -> String {
     let Some((_, found)) = results.find("phases", &[("page", "base")]) else { return String::new() };
     let shares = found.iter().filter(|((phase, name), _)| phase == "names" && name.ends_with("_share"));
-    // The share of all samples that lie in faults is not a part of a fault.
-    let parts = shares.filter(|((_, name), _)| name != "fault_share");
+    // The share of all samples that lie in faults is not a part of a fault, and each lock is a part of the locks.
+    let parts = shares.filter(|((_, name), _)| name != "fault_share" && !name.ends_with("_lock_share"));
     let mut parts: Vec<_> = parts
         .filter_map(|((_, name), samples)| Some((name.trim_end_matches("_share"), median(samples)?)))
         .collect();

@@ -480,6 +480,12 @@ mod prezeroing {
         let across = results(&[share("zeroing_share", 0.3, 0.2), share("page_table_share", 0.2, 0.3)]);
         assert_eq!(verdict("prezero-zeroing-largest", &across), Verdict::CannotSay);
         assert!(of(0.05).why.starts_with("a fault is locks 50.0 %, page table 20.0 %, zeroing 5.00 %"));
+        // Each lock is a part of the locks, and what was not measured is not mentioned.
+        let cell = "phases page=base threads=1 samples=5000";
+        let lock = exactly(3, cell, "names", "zone_lock_share", 0.4);
+        let zeroing = exactly(3, cell, "names", "zeroing_share", 0.3);
+        let found = judged("prezero-zeroing-dominates", &results(&[zeroing, lock]));
+        assert!(found.why.starts_with("a fault is zeroing 30.0 %; there 10,641"), "{}", found.why);
     }
 
     #[test]
