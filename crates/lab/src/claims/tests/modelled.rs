@@ -6,6 +6,10 @@ fn a_modelled_claim_says_nothing_of_an_empty_record_and_names_its_rows() {
     let found: Vec<Finding> =
         claims.iter().filter_map(|claim| claim.judge_modelled(&Results::default())).collect();
     assert_eq!(found.len(), 36);
+    let told = format!("judges {} of the third document's claims", found.len());
+    let methodology =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../METHODOLOGY.md")).unwrap();
+    assert!(methodology.contains(&told), "METHODOLOGY.md does not say: {told}");
     for finding in found {
         assert_eq!(finding.verdict, Verdict::CannotSay);
         assert!(
