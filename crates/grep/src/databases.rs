@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use faultless_grepdb::{Database, Location, Rules};
 
+use crate::caller::Caller;
 use faultless_console::{Failure, reason};
 
 /// Which databases.
@@ -90,10 +91,10 @@ impl Chosen {
     }
 
     /// Opens the database and compares it with the disk.
-    pub(crate) fn refreshed(&self) -> Result<Database, Failure> {
+    pub(crate) fn refreshed(&self, caller: &Caller) -> Result<Database, Failure> {
         let mut database = self.open()?;
         for trouble in database.refresh(crate::workers::count(None))?.trouble {
-            eprintln!("faultless: {trouble}; it is left out");
+            caller.tell(&format_args!("faultless: {trouble}; it is left out"));
         }
         Ok(database)
     }

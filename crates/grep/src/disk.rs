@@ -12,6 +12,7 @@ use std::sync::mpsc::SyncSender;
 use faultless_grepdb::DiskFile;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::caller::Caller;
 use crate::flags::Args;
 use crate::scope::{Filter, Folder};
 
@@ -37,6 +38,7 @@ impl Disk {
     pub(crate) fn send(
         self,
         args: &Args,
+        caller: &Caller,
         filter: &Filter,
         threads: usize,
         to: &SyncSender<DiskFile>,
@@ -48,7 +50,7 @@ impl Disk {
         }
         let whole = self.whole.iter().map(|folder| (folder, &none));
         for (folder, has) in whole.chain(self.rest.iter().map(|folder| (folder, &self.has))) {
-            walker(args, filter, threads, folder).build_parallel().run(|| {
+            walker(args, caller, filter, threads, folder).build_parallel().run(|| {
                 Box::new(move |entry| {
                     let found = entry.map(|entry| disk_file(args, &entry, folder));
                     match found {
@@ -61,7 +63,7 @@ impl Disk {
                         Err(error) => {
                             failed.store(true, Ordering::Relaxed);
                             if !args.looks.no_messages {
-                                eprintln!("faultless: {error}");
+                                caller.tell(&format_args!("faultless: {error}"));
                             }
                         }
                     }
@@ -72,7 +74,7 @@ impl Disk {
     }
 }
 
-fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> WalkBuilder {
+fn walker(args: &Args, caller: &Caller, filter: &Filter, threads: usize, folder: &Folder) -> WalkBuilder {
     let flags = &args.which;
     let ignored = flags.no_ignore || flags.unrestricted > 0;
     let named = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
@@ -99,7 +101,7 @@ fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> Walk
     }
     for path in flags.ignore_files.iter().filter(|_| !ignored) {
         if let Some(error) = builder.add_ignore(path) {
-            eprintln!("faultless: {error}");
+            caller.tell(&format_args!("faultless: {error}"));
         }
     }
     builder

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use faultless_grepdb::{Database, FileKind};
 
-use crate::databases::{self, Chosen, Which};
+use crate::caller::Caller;
+use crate::databases::{Chosen, Which};
 use crate::matching::Matching;
 use crate::warnings;
 use faultless_console::{Failure, Outcome, emit};
@@ -43,11 +44,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let here = databases::here()?;
+    let caller = Caller::this_process()?;
+    let here = caller.folder.clone();
     let mut filter = args.matching.filter(args.query.as_deref().unwrap_or_default())?;
     let mut hits = Vec::new();
     for chosen in args.which.chosen()? {
-        let database = if args.fresh { Arc::new(chosen.refreshed()?) } else { chosen.opened()? };
+        let database = if args.fresh { Arc::new(chosen.refreshed(&caller)?) } else { chosen.opened()? };
         let (mut checks, mut gone, mut unchecked) = (0, 0, 0);
         let of_database = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?, |hit| {
             if args.fresh || checks == CHECKS_MAX {
@@ -59,7 +61,8 @@ pub(crate) fn run(args: Args) -> Outcome {
             gone += u64::from(!is_there);
             is_there
         });
-        let notes = [warnings::gone(&database, gone), warnings::unchecked(unchecked, gone)];
+        let notes =
+            [warnings::gone(&database, gone), warnings::unchecked(unchecked, gone, caller.sees_messages())];
         notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
         hits.extend(of_database);
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use crate::caller::Caller;
 use crate::{files, flags, search};
 use faultless_console::{Failure, Outcome, no_stdout, one_line};
 
@@ -35,9 +36,8 @@ pub(crate) fn run(_: Args) -> Outcome {
             eprintln!("faultless: {failure}");
             ExitCode::from(2)
         });
-        let code = [0, 1, 2].into_iter().find(|&known| code == ExitCode::from(known)).unwrap_or(2);
         let mut out = std::io::stdout().lock();
-        match writeln!(out, "\0{code}").and_then(|()| out.flush()) {
+        match writeln!(out, "\0{}", number(code)).and_then(|()| out.flush()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.map_err(|error| no_stdout(&error))?,
         }
@@ -45,10 +45,15 @@ pub(crate) fn run(_: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The number of a search's exit status.
+pub(crate) fn number(code: ExitCode) -> u8 {
+    [0, 1, 2].into_iter().find(|&known| code == ExitCode::from(known)).unwrap_or(2)
+}
+
 fn answer(line: &str) -> Outcome {
     let words = shlex::split(line).ok_or_else(|| Failure("a quote has no end; close it".into()))?;
     match Line::try_parse_from(words) {
-        Ok(Line::Search(args)) => search::run(*args),
+        Ok(Line::Search(args)) => search::run(*args, &Caller::this_process()?),
         Ok(Line::Files(args)) => files::run(args),
         Err(error) => Err(Failure(one_line(&error, &crate::Search::command(), None))),
     }

@@ -15,6 +15,7 @@ use grep_printer::Stats;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
+use crate::caller::Caller;
 use crate::databases::Chosen;
 use crate::disk::Disk;
 use crate::flags::Args;
@@ -32,6 +33,7 @@ const EVERY_KIND: &[FileKind] =
 /// A search, ready to run.
 pub(crate) struct Job<'a> {
     pub(crate) args: &'a Args,
+    pub(crate) caller: &'a Caller,
     pub(crate) matcher: RegexMatcher,
     pub(crate) plan: QueryPlan,
     pub(crate) searcher: SearcherBuilder,
@@ -52,19 +54,19 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Notes and prints that something could not be read.
-    pub(crate) fn trouble(&mut self, args: &Args, trouble: &dyn std::fmt::Display) {
+    pub(crate) fn trouble(&mut self, args: &Args, caller: &Caller, trouble: &dyn std::fmt::Display) {
         self.failed = true;
         if !args.looks.no_messages {
-            eprintln!("faultless: {trouble}");
+            caller.tell(&format_args!("faultless: {trouble}"));
         }
     }
 
-    fn add(&mut self, args: &Args, searched: SearchReport) {
+    fn add(&mut self, args: &Args, caller: &Caller, searched: SearchReport) {
         // If the output is closed, something was printed.
         self.matched |= searched.matched || searched.output_error.is_some();
         for trouble in &searched.trouble {
             let failed = self.failed;
-            self.trouble(args, trouble);
+            self.trouble(args, caller, trouble);
             // Damaged files have been read from the tree.
             self.failed = failed || !trouble.is_damage();
         }
@@ -100,7 +102,7 @@ impl Job<'_> {
         for tree in trees {
             let searched;
             (out, searched) = self.tree(tree, std::mem::take(&mut named), out, summary)?;
-            summary.add(self.args, searched);
+            summary.add(self.args, self.caller, searched);
             let unwritten = out.flush().err().map(|error| error.kind());
             match unwritten.or(summary.searched.output_error) {
                 // The reader has seen enough.
@@ -179,7 +181,9 @@ impl Job<'_> {
             let result = std::thread::scope(|scope| {
                 let (to, on_disk) = sync_channel(DISK_FILES_QUEUED);
                 let failed = &failed;
-                scope.spawn(move || disk.send(self.args, &self.filter, self.threads(), &to, failed));
+                scope.spawn(move || {
+                    disk.send(self.args, self.caller, &self.filter, self.threads(), &to, failed)
+                });
                 search.run_with(&database, Some(on_disk), out)
             });
             summary.failed |= failed.load(Ordering::Relaxed);
@@ -197,10 +201,10 @@ impl Job<'_> {
         // A stale file shows that the database is out of date.
         let notes = [
             warnings::stale(&database, searched.stale),
-            warnings::unchecked(searched.unchecked, searched.stale),
+            warnings::unchecked(searched.unchecked, searched.stale, self.caller.sees_messages()),
         ];
         if !self.args.looks.no_messages {
-            notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+            notes.iter().flatten().for_each(|warning| self.caller.tell(warning));
         }
         Ok((out, searched))
     }
@@ -211,8 +215,8 @@ impl Job<'_> {
         let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
         let Some(root) = &tree.root else {
             if !tree.folders.is_empty() && !self.args.looks.no_messages && !self.args.looks.quiet {
-                eprintln!(
-                    "faultless: no database here: the files are read; `faultless index init` makes one"
+                self.caller.tell(
+                    &"faultless: no database here: the files are read; `faultless index init` makes one",
                 );
             }
             return Ok(whole(tree.folders));
@@ -223,12 +227,13 @@ impl Job<'_> {
         if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
             return Ok(whole(tree.folders));
         }
-        let opened = if self.args.which.fresh { chosen.refreshed().map(Arc::new) } else { chosen.opened() };
+        let opened =
+            if self.args.which.fresh { chosen.refreshed(self.caller).map(Arc::new) } else { chosen.opened() };
         let database = match opened {
             Ok(database) => database,
-            Err(error) if is_project => return Err(error),
+            Err(error) if is_project || self.caller.is_elsewhere() => return Err(error),
             Err(error) => {
-                summary.trouble(self.args, &format!("{error}; until then the files are read"));
+                summary.trouble(self.args, self.caller, &format!("{error}; until then the files are read"));
                 return Ok(whole(tree.folders));
             }
         };

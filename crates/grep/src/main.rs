@@ -10,6 +10,7 @@
 extern crate faultless_console;
 
 mod build;
+mod caller;
 mod change;
 mod databases;
 mod disk;
@@ -30,6 +31,7 @@ mod progress;
 mod projects;
 mod scope;
 mod search;
+mod service;
 mod skipped;
 mod stdin;
 mod totals;
@@ -44,6 +46,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use faultless_console::{Failure, Outcome, conclude, parse};
+
+use caller::Caller;
 
 /// The name under which this program manages databases.
 const INDEX: &str = "faultless-index";
@@ -77,10 +81,13 @@ fn search(mut words: Vec<OsString>) -> Outcome {
     words.splice(1.min(words.len())..1.min(words.len()), options()?);
     // Building clap's description takes as long as the index takes to find a word.
     let quick = words.get(1..).and_then(flags::quick::read);
-    search::run(match quick {
-        Some(args) => args,
-        None => parse::<Search>(words)?.search,
-    })
+    match quick {
+        Some(args) => match service::ask(&words[1..]) {
+            Some(status) => Ok(ExitCode::from(status)),
+            None => search::run(args, &Caller::this_process()?),
+        },
+        None => search::run(parse::<Search>(words)?.search, &Caller::this_process()?),
+    }
 }
 
 /// The flags of FAULTLESS_GREP_OPTIONS.

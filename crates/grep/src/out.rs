@@ -3,15 +3,16 @@
 //! In: text from ripgrep's printers. Out: the same text, cut or rewritten. This module does not order
 //! matches.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use crate::caller::Stdout;
 
 /// Write size if the output is not a terminal.
 const BUFFER_BYTES: usize = 64 << 10;
 
 pub(crate) enum Out {
-    Plain(BufWriter<File>),
-    Limited(BufWriter<File>, Limit),
+    Plain(BufWriter<Stdout>),
+    Limited(BufWriter<Stdout>, Limit),
 }
 
 /// The number of lines that may still be written.
@@ -23,7 +24,7 @@ pub(crate) struct Limit {
 
 impl Out {
     /// Writes into `file`, immediately if `at_once`, else in large pieces.
-    pub(crate) fn new(file: File, at_once: bool, limit: Option<Limit>) -> Self {
+    pub(crate) fn new(file: Stdout, at_once: bool, limit: Option<Limit>) -> Self {
         let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };
         let file = BufWriter::with_capacity(buffer_bytes, file);
         match limit {

@@ -9,6 +9,7 @@ use grep_printer::{
 
 use faultless_grepdb::{LineFormat, OutputFormat};
 
+use crate::caller::Caller;
 use crate::flags::Args;
 use crate::flags::looks::{Color, Flags, Format};
 use faultless_console::Failure;
@@ -27,8 +28,9 @@ pub(crate) struct Looks {
     pub(crate) every_file: bool,
 }
 
-/// `one_file`: a single named file is searched. `terminal`: the output is a terminal.
-pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks, Failure> {
+/// `one_file`: a single named file is searched.
+pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Looks, Failure> {
+    let terminal = caller.sees_output();
     let flags = &args.looks;
     let vs = flags.format == Some(Format::Vs);
     let heading = !flags.vimgrep && !vs && !flags.no_heading && (flags.pretty || flags.heading || terminal);
@@ -127,7 +129,7 @@ pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
     Ok(Looks {
         format,
         separator: file_separator.map_or(Vec::new(), |separator| [&separator[..], b"\n"].concat()),
-        color: color(flags, terminal),
+        color: color(flags, caller),
         line_number,
         stats,
         only_whether: flags.quiet && !stats,
@@ -156,13 +158,12 @@ fn summary(args: &Args) -> Option<SummaryKind> {
     })
 }
 
-fn color(flags: &Flags, terminal: bool) -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+fn color(flags: &Flags, caller: &Caller) -> bool {
     match flags.color {
         Color::Always | Color::Ansi => true,
         Color::Never => false,
         Color::Auto if flags.pretty => true,
-        Color::Auto => terminal && !dumb && std::env::var_os("NO_COLOR").is_none(),
+        Color::Auto => caller.sees_output() && caller.likes_colour,
     }
 }
 

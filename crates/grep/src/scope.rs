@@ -11,6 +11,7 @@ use faultless_grepdb::{Database, DiskFile};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
+use crate::caller::Caller;
 use crate::databases::{self, Chosen};
 use crate::flags::Args;
 use crate::stdin::Stdin;
@@ -47,10 +48,10 @@ pub(crate) struct Folder {
     pub(crate) below: Vec<u8>,
 }
 
-pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
+pub(crate) fn scope(args: &Args, caller: &Caller, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
-        scope.add_folder(PathBuf::new(), &databases::here()?);
+        scope.add_folder(PathBuf::new(), &caller.folder);
         return Ok(scope);
     }
     for path in paths {
@@ -158,7 +159,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn new(args: &Args) -> Result<Self, Failure> {
+    /// `folder`: the current folder, which globs are about.
+    pub(crate) fn new(args: &Args, folder: &Path) -> Result<Self, Failure> {
         let flags = &args.which;
         let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
         let types = if has_types.iter().any(|named| !named.is_empty()) {
@@ -167,7 +169,7 @@ impl Filter {
             None
         };
         let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
-        let globs = if has_globs { globs(args)? } else { Override::empty() };
+        let globs = if has_globs { globs(args, folder)? } else { Override::empty() };
         Ok(Self { globs, types, max_depth: flags.max_depth })
     }
 
@@ -194,9 +196,9 @@ impl Filter {
     }
 }
 
-fn globs(args: &Args) -> Result<Override, Failure> {
+fn globs(args: &Args, folder: &Path) -> Result<Override, Failure> {
     let flags = &args.which;
-    let mut builder = OverrideBuilder::new(databases::here()?);
+    let mut builder = OverrideBuilder::new(folder);
     let wrong = |error| remedied(&error, "a backslash before a character takes it as it is");
     builder.case_insensitive(flags.glob_case_insensitive)?;
     for glob in &flags.globs {

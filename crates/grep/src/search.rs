@@ -3,11 +3,9 @@
 //! In: [`Args`]. Out: matches on stdout; exit status 0 with a match, 1 without, 2 if something could not be
 //! read. `faultless_grepdb` reads files and databases.
 
-use std::fs::File;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use crate::caller::Caller;
 use crate::flags::Args;
 use crate::flags::engine::Source;
 use crate::flags::looks::Format;
@@ -20,7 +18,7 @@ use crate::scope::{self, Filter};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, Outcome, emit};
 
-pub(crate) fn run(args: Args) -> Outcome {
+pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
     if args.which.type_list {
         return type_list(&args);
     }
@@ -36,27 +34,27 @@ pub(crate) fn run(args: Args) -> Outcome {
     let begin = measure::Begin::now();
     let patterns = patterns::patterns(&args)?;
     let mut scope = match args.which.databases.project[..] {
-        [] => scope::scope(&args, &patterns.paths)?,
+        [] => scope::scope(&args, caller, &patterns.paths)?,
         _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
     };
-    let stdout = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-    let looks = looks(&args, scope.one_file, stdout.is_terminal())?;
+    let looks = looks(&args, scope.one_file, caller)?;
     let job = Job {
         matcher: patterns::matcher(&args, &patterns.patterns)?,
         plan: patterns::query_plan(&args, &patterns.patterns)?,
         searcher: patterns::searcher(&args, looks.line_number)?,
-        filter: Filter::new(&args)?,
+        filter: Filter::new(&args, &caller.folder)?,
         looks,
         args: &args,
+        caller,
     };
     let stdin = scope.stdin.take();
     let mut summary = Summary::default();
-    scope.trouble.iter().for_each(|trouble| summary.trouble(&args, trouble));
+    scope.trouble.iter().for_each(|trouble| summary.trouble(&args, caller, trouble));
     // Without patterns nothing can match, so nothing is read.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
         let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
-        let out = Out::new(stdout, args.looks.line_buffered, limit);
+        let out = Out::new(caller.stdout()?, args.looks.line_buffered, limit);
         match args.looks.format {
             Some(Format::Vs) => {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut summary)?;
@@ -64,11 +62,11 @@ pub(crate) fn run(args: Args) -> Outcome {
             None => job.everywhere(scope, out, &mut summary)?,
         }
         if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
-            summary.trouble(&args, trouble);
+            summary.trouble(&args, caller, trouble);
         }
         if patterns.paths.is_empty() && !summary.matched && !summary.has_files {
             let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
-            summary.trouble(&args, &format!("no file was searched; {remedy}"));
+            summary.trouble(&args, caller, &format!("no file was searched; {remedy}"));
         }
     }
     if args.engine.stat.is_some() {

@@ -2,7 +2,6 @@
 //!
 //! In: the counts of a search or a list of paths. Out: a line for standard error, or `None`.
 
-use std::io::IsTerminal;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use faultless_grepdb::Database;
@@ -43,14 +42,13 @@ pub(crate) fn age(walked_ns: u64) -> Duration {
 
 /// A warning that `unchecked` files of a result were not checked. `None` if no checked file had changed and
 /// stderr is no terminal.
-pub(crate) fn unchecked(unchecked: u64, stale: u64) -> Option<String> {
+pub(crate) fn unchecked(unchecked: u64, stale: u64, is_terminal: bool) -> Option<String> {
     let files = match unchecked {
         0 => return None,
         1 => "1 file of this result was".into(),
         unchecked => format!("{unchecked} files of this result were"),
     };
-    (stale > 0 || std::io::stderr().is_terminal())
-        .then(|| format!("faultless: {files} not checked on disk; --fresh checks all"))
+    (stale > 0 || is_terminal).then(|| format!("faultless: {files} not checked on disk; --fresh checks all"))
 }
 
 /// A duration in one unit.
@@ -69,9 +67,9 @@ mod tests {
 
     #[test]
     fn unchecked_files_are_reported_if_others_had_changed() {
-        assert_eq!(unchecked(0, 3), None);
+        assert_eq!(unchecked(0, 3, false), None);
         let said = "faultless: 1 file of this result was not checked on disk; --fresh checks all";
-        assert_eq!(unchecked(1, 3).as_deref(), Some(said));
-        assert!(unchecked(20_000, 1).unwrap().contains("20000 files of this result were not"));
+        assert_eq!(unchecked(1, 3, false).as_deref(), Some(said));
+        assert!(unchecked(20_000, 1, false).unwrap().contains("20000 files of this result were not"));
     }
 }

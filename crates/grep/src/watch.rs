@@ -10,13 +10,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::databases::Which;
 use crate::progress::{counted, tell};
+use crate::service::Service;
 use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
 ///
 /// From the moment of a change, searches read a changed file from the disk. The database is updated when
-/// nothing has changed for the time in --quiet.
+/// nothing has changed for the time in --quiet. Searches from this tree are answered by this process, which has the
+/// database open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -43,14 +45,20 @@ pub(crate) fn run(args: Args) -> Outcome {
         threads: workers::count(args.threads),
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
+    let mut service = None;
     watch.run(&mut |event| match event {
         WatchEvent::Started(folders) => {
-            eprintln!("watching {}; Ctrl-C ends it", counted(folders as u64, "folder"))
+            eprintln!("watching {}; Ctrl-C ends it", counted(folders as u64, "folder"));
+            match Service::begin(chosen) {
+                Ok(begun) => service = Some(begun),
+                Err(failure) => eprintln!("faultless: {failure}"),
+            }
         }
         WatchEvent::Marked(files) => eprintln!("{} changed", counted(files as u64, "file")),
         WatchEvent::Updated(updated) => tell(&updated, None),
         WatchEvent::EventsLost => eprintln!("too much happened at once; checking everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),
     })?;
+    drop(service);
     Ok(ExitCode::SUCCESS)
 }
