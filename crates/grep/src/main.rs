@@ -79,15 +79,15 @@ fn main() -> ExitCode {
 
 fn search(mut words: Vec<OsString>) -> Outcome {
     words.splice(1.min(words.len())..1.min(words.len()), options()?);
-    // Building clap's description takes as long as the index takes to find a word.
-    let quick = words.get(1..).and_then(flags::quick::read);
-    match quick {
-        Some(args) => match service::ask(&words[1..]) {
-            Some(status) => Ok(ExitCode::from(status)),
-            None => search::run(args, &Caller::this_process()?),
-        },
-        None => search::run(parse::<Search>(words)?.search, &Caller::this_process()?),
+    if let Some(status) = words.get(1..).and_then(service::ask) {
+        return Ok(ExitCode::from(status));
     }
+    // Building clap's description takes as long as the index takes to find a word.
+    let args = match words.get(1..).and_then(flags::quick::read) {
+        Some(args) => args,
+        None => parse::<Search>(words)?.search,
+    };
+    search::run(args, &Caller::this_process()?)
 }
 
 /// The flags of FAULTLESS_GREP_OPTIONS.

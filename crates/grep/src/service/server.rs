@@ -1,5 +1,6 @@
 //! Answers requests, each connection in a thread of its own.
 
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{IoSliceMut, Read, Write};
 use std::os::fd::OwnedFd;
@@ -8,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Parser;
 use faultless_console::Failure;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, bind,
@@ -18,9 +20,10 @@ use super::request::{MOST_BYTES, Request};
 use super::{BEGUN, PATIENCE, SOCKET, address, is_ours};
 use crate::caller::Caller;
 use crate::databases::Chosen;
+use crate::flags::engine::Source;
 use crate::flags::{self, Args};
 use crate::interactive::number;
-use crate::{scope, search};
+use crate::{Search, scope, search};
 
 /// Connections that may wait.
 const WAITING: i32 = 128;
@@ -81,7 +84,7 @@ fn accept(listener: &UnixListener, chosen: &Chosen) {
 /// Runs one search for a client. `None` if it has gone, or is not answered.
 fn answer(client: &UnixStream, chosen: &Chosen) -> Option<()> {
     let (request, streams) = receive(client)?;
-    let args = flags::quick::read(&request.words).filter(needs_the_database_only)?;
+    let args = args(&request.words).filter(needs_the_database_only)?;
     // A database that can't be opened is the client's to report.
     chosen.opened().ok()?;
     let caller =
@@ -97,10 +100,26 @@ fn answer(client: &UnixStream, chosen: &Chosen) -> Option<()> {
     (&*client).write_all(&[status]).ok()
 }
 
-/// Whether a search reads nothing below the client's folder by itself.
+/// The flags of a search. `None` if they are wrong, or ask for help: the client says so.
+fn args(words: &[OsString]) -> Option<Args> {
+    let parsed = || Search::try_parse_from([OsString::from("faultless-grep")].iter().chain(words)).ok();
+    flags::quick::read(words).or_else(|| parsed().map(|parsed| parsed.search))
+}
+
+/// Whether a search reads nothing but the tree's database, and its cost is not asked for. Of the other files the
+/// service does not know the paths, nor the client's stdin.
 fn needs_the_database_only(args: &Args) -> bool {
-    let named = args.paths.len() + usize::from(!args.matching.patterns.is_empty() && args.pattern.is_some());
-    named == 0 && !args.which.fresh && !scope::names_hidden(args)
+    let Args { pattern, paths, matching, which, looks: _, engine } = args;
+    let has_path = !paths.is_empty() || !matching.patterns.is_empty() && pattern.is_some();
+    let others = has_path
+        || !matching.pattern_files.is_empty()
+        || matching.null_data
+        || !which.databases.project.is_empty()
+        || which.is_beyond_databases()
+        || which.asks_hidden()
+        || which.asks_ignored()
+        || scope::names_hidden(args);
+    !others && !which.fresh && !which.type_list && engine.stat.is_none() && engine.memory == Source::Pool
 }
 
 /// The next request, with the client's stdout and stderr.

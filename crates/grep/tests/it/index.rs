@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// A tree and a home of its own.
-struct Sandbox {
+pub(crate) struct Sandbox {
     _folder: tempfile::TempDir,
-    tree: std::path::PathBuf,
-    home: std::path::PathBuf,
+    pub(crate) tree: std::path::PathBuf,
+    pub(crate) home: std::path::PathBuf,
 }
 
 impl Sandbox {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sandbox =
             Self { tree: folder.path().join("tree"), home: folder.path().join("home"), _folder: folder };
@@ -24,7 +24,7 @@ impl Sandbox {
     }
 
     /// Writes a file with an older time: a fresh one counts as changed for ever.
-    fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.tree.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -32,19 +32,19 @@ impl Sandbox {
         fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = crate::either(args);
         command.current_dir(&self.tree);
         command.env("HOME", &self.home).env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME");
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
     /// The output of a command that must succeed.
-    fn out(&self, args: &[&str]) -> String {
+    pub(crate) fn out(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         text(&output.stdout)
@@ -317,7 +317,7 @@ fn flags_that_read_the_disk_do_not_go_with_projects() {
 }
 
 /// Waits until `what` is true: a watch runs at its own pace.
-fn wait(what: impl Fn() -> bool) {
+pub(crate) fn wait(what: impl Fn() -> bool) {
     let end = SystemTime::now() + Duration::from_secs(300);
     while !what() {
         assert!(SystemTime::now() < end, "nothing happened");

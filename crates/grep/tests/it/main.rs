@@ -6,6 +6,7 @@ mod killed;
 mod queries;
 mod same_lines;
 mod search;
+mod service;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
