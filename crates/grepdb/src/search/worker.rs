@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -126,7 +126,11 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         disk_file: &DiskFile,
     ) -> Result<()> {
         let search = self.state.search;
-        let file = File::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
+        let file = match File::open(&disk_file.path) {
+            // Removed since it was found.
+            Err(error) if error.kind() == ErrorKind::NotFound && !disk_file.is_named => return Ok(()),
+            file => file.map_err(Error::io("read", &disk_file.path))?,
+        };
         let searcher = self.disk_searcher.get_or_insert_with(|| search.searcher.build());
         let binary = if disk_file.is_named { &search.binary_named } else { &search.binary };
         searcher.set_binary_detection(binary.clone());
