@@ -8,6 +8,8 @@ pub(crate) const HALVES: usize = 2;
 /// Text in half a chunk, bytes. A search for a rare word decompresses little more than one half. Twice this size
 /// saves 1.6 % of space (Linux 6.1).
 pub(crate) const HALF_BYTES: usize = 96 << 10;
+/// Jobs that each thread may pack ahead of the one that is written next. Some 8 MB of chunks wait then.
+pub(crate) const JOBS_AHEAD: usize = 64;
 /// Maximum number of files in a chunk. Their names are read together.
 pub(crate) const CHUNK_FILES_MAX: usize = 1 << 12;
 /// Subchunks of a chunk: the finest places that the index can tell apart.

@@ -1,15 +1,16 @@
 //! Files -> segments. Threads read, compress and index the files; one thread writes the chunks in order.
 //!
 //! In: files in path order. Out: segments on disk. Consecutive files share a chunk until it is full. A larger file
-//! gets chunks of its own, cut at line ends.
+//! gets chunks of its own, cut at line ends. While one thread packs a very large file, the others go on with a limited
+//! number of later jobs: packed chunks wait in memory for their turn.
 //!
 //! It does not choose the files (`fresh`), or commit the segments (`commit`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 
 use crate::build::dictionary::train_dictionary;
 use crate::build::pack::ChunkPacker;
@@ -66,20 +67,21 @@ pub(crate) fn build_segments(
     let dictionary =
         if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { train_dictionary(&samples(plan)) };
     let jobs = jobs(plan.files);
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let threads = plan.threads.clamp(1, jobs.len().max(1));
+    let (next, turns) = (AtomicUsize::new(0), Turns::new(t::JOBS_AHEAD * threads));
     std::thread::scope(|scope| {
         let (done, packed) = mpsc::sync_channel(4 * threads);
         for _ in 0..threads {
-            let (done, dictionary, jobs, next, stop) = (done.clone(), &dictionary, &jobs, &next, &stop);
+            let (done, dictionary, jobs, next, turns) = (done.clone(), &dictionary, &jobs, &next, &turns);
             scope.spawn(move || {
+                let _ending = StopIfPanicking(turns);
                 let mut packer = match ChunkPacker::new(plan.root, dictionary) {
                     Ok(packer) => packer,
                     Err(error) => return drop(done.send((0, Err(error)))),
                 };
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(at) else { break };
+                    let Some(job) = jobs.get(at).filter(|_| turns.wait_for(at)) else { break };
                     // The writer hung up after an error.
                     if done.send((at, packer.pack(&plan.files[job.clone()]))).is_err() {
                         break;
@@ -89,13 +91,58 @@ pub(crate) fn build_segments(
         }
         drop(done);
         let mut output = SegmentOutput { plan, dictionary: &dictionary, writer: None, written: Vec::new() };
-        let result = collect(packed, &jobs, plan, &mut output, progress, of_bytes);
-        stop.store(true, Ordering::Relaxed);
+        let result = collect(packed, &jobs, plan, &mut output, progress, of_bytes, &turns);
+        turns.stop();
         result.and_then(|()| output.finish())
     })
 }
 
 type Done = (usize, std::io::Result<Vec<PackedChunk>>);
+
+/// Which jobs may be packed: those that are not too far ahead of the job that is written next.
+struct Turns {
+    ahead: usize,
+    /// The job that is written next; `None` if no more is written.
+    next: Mutex<Option<usize>>,
+    moved: Condvar,
+}
+
+impl Turns {
+    fn new(ahead: usize) -> Self {
+        Self { ahead, next: Mutex::new(Some(0)), moved: Condvar::new() }
+    }
+
+    /// Waits until job `at` may be packed. False if none is any more.
+    fn wait_for(&self, at: usize) -> bool {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_early = |next: &mut Option<usize>| next.is_some_and(|next| at >= next + self.ahead);
+        self.moved.wait_while(next, is_early).unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The next job to be written has moved on.
+    fn advance(&self) {
+        if let Some(next) = &mut *self.next.lock().unwrap_or_else(PoisonError::into_inner) {
+            *next += 1;
+        }
+        self.moved.notify_all();
+    }
+
+    fn stop(&self) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.moved.notify_all();
+    }
+}
+
+/// The job of a thread that panics is never written, so nobody may wait for it.
+struct StopIfPanicking<'a>(&'a Turns);
+
+impl Drop for StopIfPanicking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
 
 /// Writes the chunks of all jobs in order.
 fn collect(
@@ -105,6 +152,7 @@ fn collect(
     output: &mut SegmentOutput<'_>,
     progress: &mut dyn FnMut(Progress),
     of_bytes: u64,
+    turns: &Turns,
 ) -> Result<()> {
     let (mut early, mut at) = (BTreeMap::new(), 0);
     let mut so_far = Progress { of_files: plan.files.len() as u64, of_bytes, ..Progress::default() };
@@ -116,6 +164,7 @@ fn collect(
             so_far.bytes += plan.files[jobs[at].clone()].iter().map(|file| file.size_bytes).sum::<u64>();
             progress(so_far);
             at += 1;
+            turns.advance();
         }
     }
     Ok(())
@@ -209,6 +258,22 @@ pub(crate) fn packed(root: &Path, files: &[TreeFile]) -> Vec<PackedChunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_wait_for_the_one_that_is_written_next_and_end_with_the_writer() {
+        let turns = Turns::new(2);
+        assert!(turns.wait_for(0) && turns.wait_for(1));
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| turns.wait_for(2));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!third.is_finished(), "the first is not written");
+            turns.advance();
+            assert!(third.join().unwrap());
+            let last = scope.spawn(|| turns.wait_for(9));
+            turns.stop();
+            assert!(!last.join().unwrap());
+        });
+    }
 
     #[test]
     fn a_job_is_a_chunk_of_files_or_a_large_one() {
