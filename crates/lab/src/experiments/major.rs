@@ -86,16 +86,11 @@ impl Experiment for Major {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(cell.mib("mib")? as u64)
+        Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let source = cell.choice("source", &SOURCES)?;
-        let is_beside = cell.choice("beside", &[("none", false), ("major", true)])?;
-        if is_beside && source != Source::Maps {
-            return Err(Refusal(format!("{cell}: beside=major is for source=maps")));
-        }
-        let len_bytes = cell.mib("mib")?;
+        let Asked { source, is_beside, len_bytes } = Asked::of(cell)?;
         if source == Source::Swap {
             let free = Host::read().swaps.unwrap_or_default();
             if free.iter().map(|swap| swap.len_bytes).sum::<u64>() < len_bytes as u64 {
@@ -104,6 +99,24 @@ impl Experiment for Major {
         }
         let places = places(len_bytes);
         Ok(Box::new(Reading { source, is_beside, len_bytes, places, held: None, beside: None }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    source: Source,
+    is_beside: bool,
+    len_bytes: usize,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        let source = cell.choice("source", &SOURCES)?;
+        let is_beside = cell.choice("beside", &[("none", false), ("major", true)])?;
+        if is_beside && source != Source::Maps {
+            return Err(Refusal(format!("{cell}: beside=major is for source=maps")));
+        }
+        Ok(Self { source, is_beside, len_bytes: cell.mib("mib")? })
     }
 }
 
