@@ -364,7 +364,7 @@ mod tests {
         let major = |words: &[&str]| cells("major", words).unwrap().len();
         assert_eq!(
             (major(&["source=file"]), major(&["source=file,maps"]), major(&["source=maps"])),
-            (1, 3, 2)
+            (1, 4, 3)
         );
         assert!(cells("major", &["source=file", "beside=major"]).unwrap_err().contains("is for source=maps"));
     }

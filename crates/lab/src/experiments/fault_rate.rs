@@ -425,7 +425,7 @@ mod tests {
     fn what_can_not_be_split_or_written_is_refused_with_the_remedy() {
         let refused = |cell| trial::measure(&FaultRate, &cell).refused.unwrap_or_default();
         assert!(refused(cell("kernel", 1000, 1)).contains("take mib="));
-        assert!(refused(cell("kernel", 1, page::size())).contains("a page has"));
+        assert!(refused(cell("kernel", 1, page::size())).contains("a page here has"));
         assert!(refused(cell("other", 1, 1)).contains("takes kernel, on-get or ahead"));
     }
 
