@@ -286,7 +286,7 @@ impl fmt::Display for Asked {
         }
         write!(f, " at {} effort", self.effort)?;
         match &self.pilot {
-            Some(pilot) => write!(f, " in the rounds that the pilot {pilot} plans"),
+            Some(pilot) => write!(f, " in the rounds planned by the pilot `{pilot}`"),
             None => Ok(()),
         }
     }

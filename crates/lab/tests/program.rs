@@ -396,7 +396,7 @@ fn a_pilot_plans_the_rounds_of_another_record() {
         ["3", "9", "12"].iter().map(|n| text.matches(&format!("1 cell, {n} samples")).count()).collect();
     assert!(taken[0] == 0 && taken[1] + taken[2] == 1, "{text}");
     let page = fs::read_to_string(record.join("report.html")).unwrap();
-    assert!(page.contains("in the rounds that the pilot pilot plans"), "the page says who planned");
+    assert!(page.contains("in the rounds planned by the pilot `pilot`"), "the page says who planned");
     // Not into the pilot itself, and not for other cells.
     let other = folder.path().join("other");
     for (cells, into, expected) in [
