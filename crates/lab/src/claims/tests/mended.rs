@@ -463,6 +463,29 @@ fn a_model_of_zeroing_ahead_agrees_with_the_documents_gain_and_differs_from_none
 }
 
 #[test]
+fn a_model_of_two_threads_on_prezeroed_pages_agrees_with_the_document_or_differs() {
+    // So many times the faults of one thread, and so many of its faults per CPU second.
+    let of = |per_s: f64, per_cpu_s: f64| {
+        let row = |threads, quantity, value| {
+            exactly(1, &format!("predict threads={threads} lines=1"), "stocked", quantity, value)
+        };
+        let rows = [
+            row(1, "per_s", 1000.0),
+            row(1, "per_cpu_s", 1000.0),
+            row(2, "per_s", 1000.0 * per_s),
+            row(2, "per_cpu_s", 1000.0 * per_cpu_s),
+        ];
+        let (claims, found) = (all().unwrap(), results(&rows));
+        ["prezero-with-2-wall", "prezero-with-2-cpu"].map(|id| {
+            let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+            claim.judge_modelled(&found).unwrap().verdict
+        })
+    };
+    assert_eq!(of(0.985, 1.0 / 1.73), [Verdict::Agrees, Verdict::Agrees]);
+    assert_eq!(of(1.9, 0.95), [Verdict::Differs, Verdict::Differs]);
+}
+
+#[test]
 fn how_long_a_reader_takes_does_not_judge_writes_to_memory() {
     for reader_ns in [1.0, 1e3, 1e6] {
         let of = |engine: &str, ns: f64| {
