@@ -419,8 +419,14 @@ fn cells_that_can_not_be_are_one_line() {
         (&["touch", "copy", "mib=4"], "NAME=VALUE chooses cells of one experiment: name one"),
         (&["touch", "threads=2..1"], "touch: threads=2..1: a range is written FIRST..LAST"),
         (&["touch", "--rounds", "0"], "0"),
+        (&["copy", "kind=none"], "kind=none: takes copy, read, write or read-scrub"),
+        (&["copy", "kind=copy", "kind=read"], "kind is given twice: write kind=copy,read"),
+        (&["nothing"], "there is no experiment nothing; there are touch, copy,"),
     ] {
-        let (code, _, errors) = said(words);
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("none");
+        let (code, _, errors) = said(&[words, &["-o", path(&into)]].concat());
+        assert!(!into.exists(), "{words:?} left a folder");
         assert_eq!(code, Some(2), "{errors}");
         assert!(errors.contains(expected) && errors.lines().count() == 1, "{errors}");
     }
@@ -431,11 +437,11 @@ fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let into = folder.path().join("none");
     for _ in 0..2 {
-        let words = ["copy", "kind=none", "mib=4", "threads=1", "--rounds", "1", "-o", path(&into)];
+        let words = ["fault-rate", "arm=kernel", "mib=1", "threads=1000", "--rounds", "1", "-o", path(&into)];
         let (code, text, errors) = said(&words);
         assert_eq!(code, Some(2), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains("kind=none: takes copy, read, write or read-scrub"), "{errors}");
+        assert!(errors.contains("left out: fault-rate") && errors.contains("take mib="), "{errors}");
         assert!(text.starts_with("0 cells, 0 samples"), "{text}");
     }
     assert!(!into.join("report.html").exists());
