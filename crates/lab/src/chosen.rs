@@ -1,8 +1,9 @@
 //! Cells that a reader chooses: parameters with values -> cells of one experiment, and its document's columns.
 //!
 //! `touch mib=2000 threads=1..4` measures four cells. A parameter that is not named keeps the values of the quick
-//! run, or the one that [`Sheet::usual`] gives it. The table has a row for each cell, and the document's own rows
-//! that have the same columns. Nothing here measures or prints.
+//! run, or the one that [`Sheet::usual`] gives it. A value that no cell takes is refused here, before a cell is
+//! measured. The table has a row for each cell, and the document's own rows that have the same columns. Nothing here
+//! measures or prints.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -32,6 +33,14 @@ impl Chosen {
     pub fn new(experiment: &'static dyn Experiment, words: &[String], host: &Host) -> Result<Self, Refusal> {
         let name = experiment.name();
         let given = words.iter().map(|word| choices(name, word)).collect::<Result<Vec<_>, _>>()?;
+        for (at, (twice, _)) in given.iter().enumerate() {
+            let of = given.iter().filter(|(parameter, _)| parameter == twice);
+            let values: Vec<&str> = of.flat_map(|(_, values)| values.iter().map(String::as_str)).collect();
+            if given[..at].iter().any(|(parameter, _)| parameter == twice) {
+                let values = values.join(",");
+                return Err(Refusal(format!("{name}: {twice} is given twice: write {twice}={values}")));
+            }
+        }
         let scope = Scope { host, processors: processors(), effort: Effort::Quick };
         let own = experiment.cells(&scope);
         for (parameter, _) in &given {
@@ -74,9 +83,36 @@ impl Chosen {
             count if count > MOST_CELLS => {
                 Err(Refusal(format!("{}: more than {MOST_CELLS} cells; name fewer values", words.join(" "))))
             }
-            _ => Ok(Self { experiment, cells }),
+            _ => Ok(Self { experiment, cells: taken(experiment, cells, &given)? }),
         }
     }
+}
+
+/// The cells that the experiment takes. A combination that it does not have is left out, as long as each value that
+/// was given is in another cell.
+fn taken(
+    experiment: &dyn Experiment,
+    cells: Vec<Cell>,
+    given: &[(String, Vec<String>)],
+) -> Result<Vec<Cell>, Refusal> {
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for cell in cells {
+        match experiment.memory_bytes(&cell) {
+            Ok(_) => taken.push(cell),
+            Err(refusal) => refused.push((cell, refusal)),
+        }
+    }
+    for (parameter, value) in
+        given.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
+    {
+        let has = |cell: &Cell| cell.text(parameter) == Ok(value);
+        if !taken.iter().any(has)
+            && let Some((_, refusal)) = refused.iter().find(|(cell, _)| has(cell))
+        {
+            return Err(refusal.clone());
+        }
+    }
+    Ok(taken)
 }
 
 /// The values of a `NAME=VALUES` word.
@@ -196,7 +232,23 @@ impl Grid {
                 .collect(),
         });
         let heads = sheet.columns.iter().map(|column| column.head.to_owned()).collect();
-        Self { rows: theirs.chain(ours).collect(), heads: [names, heads] }
+        Self { rows: theirs.chain(ours).collect(), heads: [names, heads] }.without_empty_columns()
+    }
+
+    /// The same without columns that have no figure in any row, such as those of another kind of cell.
+    fn without_empty_columns(mut self) -> Self {
+        let has: Vec<bool> = (0..self.heads[1].len())
+            .map(|at| self.rows.iter().any(|row| row.figures[at].is_some()))
+            .collect();
+        if has.contains(&true) {
+            let mut kept = has.iter();
+            self.heads[1].retain(|_| kept.next() == Some(&true));
+            for row in &mut self.rows {
+                let mut kept = has.iter();
+                row.figures.retain(|_| kept.next() == Some(&true));
+            }
+        }
+        self
     }
 
     fn of_phases(
@@ -265,6 +317,56 @@ mod tests {
         assert!(refused("touch", &["mib=1..5000"]).contains("name fewer values"));
         assert!(refused("prefault", &["trap=none", "way=none"]).contains("no cell with"));
         assert_eq!(refused("touch", &["mib=4", "threads=foo"]), "touch: threads=foo: threads is a number");
+        assert_eq!(
+            refused("copy", &["kind=copy", "kind=read"]),
+            "copy: kind is given twice: write kind=copy,read"
+        );
+    }
+
+    #[test]
+    fn a_value_that_no_cell_takes_is_refused_before_any_is_measured() {
+        for (experiment, word) in [
+            ("touch", "access=foo"),
+            ("touch", "lock=maybe"),
+            ("touch", "threads=0"),
+            ("copy", "kind=foo"),
+            ("copy", "kind=copy,foo"),
+            ("copy", "threads=0"),
+            ("filemap", "how=foo"),
+            ("filemap", "cache=foo"),
+            ("major", "source=foo"),
+            ("major", "beside=foo"),
+            ("threshold", "allocator=foo"),
+            ("chunks", "memory=foo"),
+            ("chunks", "queue=0"),
+            ("prefault", "way=foo"),
+            ("prefault", "trap=foo"),
+            ("phases", "page=foo"),
+            ("phases", "samples=0"),
+            ("fault-rate", "arm=foo"),
+            ("fault-rate", "lines=1,4096"),
+            ("zeroing", "engine=foo"),
+            ("zeroing", "order=99"),
+            ("stride", "array=foo"),
+            ("stride", "stride=0"),
+            ("scale", "memory=foo"),
+            ("price", "kind=foo"),
+            ("price", "page=foo"),
+            ("latency", "kib=3"),
+        ] {
+            let told = cells(experiment, &[word]).unwrap_err();
+            assert!(told.contains(": takes "), "{experiment} {word}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_combination_that_the_experiment_does_not_have_is_left_out() {
+        let major = |words: &[&str]| cells("major", words).unwrap().len();
+        assert_eq!(
+            (major(&["source=file"]), major(&["source=file,maps"]), major(&["source=maps"])),
+            (1, 4, 3)
+        );
+        assert!(cells("major", &["source=file", "beside=major"]).unwrap_err().contains("is for source=maps"));
     }
 
     #[test]
@@ -289,6 +391,26 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_shows_the_columns_of_the_kind_that_was_measured() {
+        let row = |kind: &str, phase: &str| Row {
+            experiment: "copy".into(),
+            cell: format!("kind={kind} mib=64 threads=1"),
+            round: 1,
+            phase: phase.into(),
+            quantity: "wall_ns".into(),
+            value: 1e6,
+        };
+        let heads = |rows: Vec<Row>| {
+            let grid = Grid::new(experiments::find("copy").unwrap(), &Results::of(rows).unwrap());
+            assert!(grid.rows.iter().all(|row| row.figures.len() == grid.heads[1].len()));
+            grid.heads[1].join(", ")
+        };
+        assert_eq!(heads(vec![row("read", "timed")]), "limit ms, limit GB/s");
+        let copies = heads(vec![row("copy", "cold"), row("copy", "warm")]);
+        assert!(copies.starts_with("cold ms") && !copies.contains("limit"), "{copies}");
+    }
+
+    #[test]
     fn a_grid_has_the_documents_rows_before_ours() {
         let row = |round, value| Row {
             experiment: "stride".into(),
@@ -300,7 +422,10 @@ mod tests {
         };
         let results = Results::of(vec![row(1, 30e6), row(2, 32e6), row(3, 31e6)]).unwrap();
         let grid = Grid::new(experiments::find("stride").unwrap(), &results);
-        assert_eq!(grid.heads, [vec!["array", "mib", "stride"], vec!["duration ms"]]);
+        assert_eq!(
+            grid.heads,
+            [vec!["array", "mib", "stride"], vec!["duration ms", "then stride 16 ms", "page faults"]]
+        );
         let (theirs, ours): (Vec<&GridRow>, _) = grid.rows.iter().partition(|row| row.is_document);
         assert!(theirs.iter().any(|row| row.parameters == ["ones", "256", "16"]
             && row.figures[0].map(|figure| figure.value) == Some(26.0)));

@@ -54,11 +54,16 @@ pub struct Note {
     pub text: String,
 }
 
+impl Note {
+    /// The text without the cell, which some refusals begin with.
+    pub fn reason(&self) -> &str {
+        self.text.strip_prefix(&format!("{} {}: ", self.experiment, self.cell)).unwrap_or(&self.text)
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cell = format!("{} {}: ", self.experiment, self.cell);
-        // Some refusals begin with the cell.
-        write!(f, "{cell}{}", self.text.strip_prefix(&cell).unwrap_or(&self.text))
+        write!(f, "{} {}: {}", self.experiment, self.cell, self.reason())
     }
 }
 
@@ -281,7 +286,7 @@ impl fmt::Display for Asked {
         }
         write!(f, " at {} effort", self.effort)?;
         match &self.pilot {
-            Some(pilot) => write!(f, " in the rounds that the pilot {pilot} plans"),
+            Some(pilot) => write!(f, " in the rounds planned by the pilot `{pilot}`"),
             None => Ok(()),
         }
     }

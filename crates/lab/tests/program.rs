@@ -396,7 +396,7 @@ fn a_pilot_plans_the_rounds_of_another_record() {
         ["3", "9", "12"].iter().map(|n| text.matches(&format!("1 cell, {n} samples")).count()).collect();
     assert!(taken[0] == 0 && taken[1] + taken[2] == 1, "{text}");
     let page = fs::read_to_string(record.join("report.html")).unwrap();
-    assert!(page.contains("in the rounds that the pilot pilot plans"), "the page says who planned");
+    assert!(page.contains("in the rounds planned by the pilot `pilot`"), "the page says who planned");
     // Not into the pilot itself, and not for other cells.
     let other = folder.path().join("other");
     for (cells, into, expected) in [
@@ -419,8 +419,14 @@ fn cells_that_can_not_be_are_one_line() {
         (&["touch", "copy", "mib=4"], "NAME=VALUE chooses cells of one experiment: name one"),
         (&["touch", "threads=2..1"], "touch: threads=2..1: a range is written FIRST..LAST"),
         (&["touch", "--rounds", "0"], "0"),
+        (&["copy", "kind=none"], "kind=none: takes copy, read, write or read-scrub"),
+        (&["copy", "kind=copy", "kind=read"], "kind is given twice: write kind=copy,read"),
+        (&["nothing"], "there is no experiment nothing; there are touch, copy,"),
     ] {
-        let (code, _, errors) = said(words);
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("none");
+        let (code, _, errors) = said(&[words, &["-o", path(&into)]].concat());
+        assert!(!into.exists(), "{words:?} left a folder");
         assert_eq!(code, Some(2), "{errors}");
         assert!(errors.contains(expected) && errors.lines().count() == 1, "{errors}");
     }
@@ -431,11 +437,11 @@ fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let into = folder.path().join("none");
     for _ in 0..2 {
-        let words = ["copy", "kind=none", "mib=4", "threads=1", "--rounds", "1", "-o", path(&into)];
+        let words = ["fault-rate", "arm=kernel", "mib=1", "threads=1000", "--rounds", "1", "-o", path(&into)];
         let (code, text, errors) = said(&words);
         assert_eq!(code, Some(2), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains("kind=none: takes copy, read, write or read-scrub"), "{errors}");
+        assert!(errors.contains("left out: fault-rate") && errors.contains("take mib="), "{errors}");
         assert!(text.starts_with("0 cells, 0 samples"), "{text}");
     }
     assert!(!into.join("report.html").exists());

@@ -22,7 +22,7 @@ use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
 pub use crate::map::{Populate, Protection};
-pub use apart::{Churner, Touched, Toucher};
+pub use apart::{Churner, Reader, Touched, Toucher};
 pub use child::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 pub use timed::{Touch, time_first_touches, time_groups, time_touches};

@@ -193,7 +193,11 @@ pub(crate) fn answer(timeline: &Timeline) -> Markup {
         ": "
         strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" (crate::text::and_disk(timeline.disk_ns)) }
         @if lives > 0 { ". Of " (whose) " " (time(lives)) " of life: " (in_words(timeline, lives)) }
-        @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
+        @if shared > 0 {
+            "; during " (time(shared))
+            @if is_estimated(timeline) { " of the part in which every fault was recorded," }
+            " two or more threads of a process were in faults at once"
+        }
         "."
         @if let Some(selected) = &timeline.selected { " " (selected::sentence(selected)) }
         span.faint { " " (crate::text::command(&timeline.command)) }
@@ -201,10 +205,15 @@ pub(crate) fn answer(timeline: &Timeline) -> Markup {
     }
 }
 
+/// Faults were not recorded all the time.
+fn is_estimated(timeline: &Timeline) -> bool {
+    timeline.lanes.iter().any(|lane| lane.totals_ns[State::Unrecorded as usize] > 0)
+}
+
 /// `34 % in faults (estimated), 4 % computing, 11 % waiting, 51 % preempted`
 fn in_words(timeline: &Timeline, lives: u64) -> String {
     let parts = spent(&timeline.lanes);
-    let is_estimated = timeline.lanes.iter().any(|lane| lane.totals_ns[State::Unrecorded as usize] > 0);
+    let is_estimated = is_estimated(timeline);
     // A view of some faults knows nothing of the others.
     let (faults, otherwise) = match &timeline.selected {
         Some(_) => ("in these faults", "computing or in other faults"),

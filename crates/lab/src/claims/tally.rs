@@ -7,35 +7,71 @@ use std::collections::BTreeSet;
 
 use faultless_trace::verdict::Verdict;
 
-use super::claim::Claim;
+use super::claim::{Claim, Judge};
+use super::finding::Finding;
 use super::need::Need;
 use crate::results::Results;
 
 /// `claims reproduced: 60; they rest on distinct figures: 50`, and the same of the other verdicts. Of those without a
-/// verdict: how many only lack a narrower interval.
+/// verdict: how many for which reason.
 pub fn tally(claims: &[Claim], results: &Results) -> String {
     let judged = |claim: &Claim| {
         let (finding, need) = claim.judge_and_need(results);
-        (finding.verdict, claim.figure(results), need)
+        let reason = Reason::of(claim, &finding, need.is_some());
+        (finding.verdict, claim.figure(results), need, reason)
     };
-    let found: Vec<(Verdict, String, Option<Need>)> = claims.iter().map(judged).collect();
+    let found: Vec<(Verdict, String, Option<Need>, Reason)> = claims.iter().map(judged).collect();
     let line = |verdict: Verdict| {
         let of_verdict = || found.iter().filter(|(own, ..)| *own == verdict);
         let count = of_verdict().count();
-        let figures = of_verdict().map(|(_, figure, _)| figure).collect::<BTreeSet<_>>().len();
+        let figures = of_verdict().map(|(_, figure, ..)| figure).collect::<BTreeSet<_>>().len();
         let words = verdict.words();
         match verdict {
             _ if count == 0 => String::new(),
             Verdict::CannotSay => {
+                let of = |reason: Reason, words: &str| match of_verdict()
+                    .filter(|(.., own)| *own == reason)
+                    .count()
+                {
+                    0 => String::new(),
+                    count => format!("; {words}: {count}"),
+                };
                 format!(
-                    "claims {words}: {count}{}\n",
-                    wide(of_verdict().filter_map(|(.., need)| need.as_ref()))
+                    "claims {words}: {count}{}{}{}{}\n",
+                    of(Reason::NotComparable, "not comparable"),
+                    of(Reason::NotMeasured, "measured by no experiment"),
+                    of(Reason::Lacking, "for want of processors, settings or samples"),
+                    wide(of_verdict().filter_map(|(_, _, need, _)| need.as_ref()))
                 )
             }
             _ => format!("claims {words}: {count}; they rest on distinct figures: {figures}\n"),
         }
     };
     Verdict::ALL.map(line).concat()
+}
+
+/// Why a claim has no verdict.
+#[derive(Clone, Copy, PartialEq)]
+enum Reason {
+    /// It speaks of another machine or program.
+    NotComparable,
+    /// No experiment measures it.
+    NotMeasured,
+    /// The machine or the record lacks what decides.
+    Lacking,
+    /// Its interval reaches across a bound.
+    Wide,
+}
+
+impl Reason {
+    fn of(claim: &Claim, finding: &Finding, has_need: bool) -> Self {
+        match claim.rules.judge {
+            _ if has_need => Self::Wide,
+            Judge::NotMeasured => Self::NotMeasured,
+            Judge::NotComparable(_) if !finding.ours.is_empty() => Self::NotComparable,
+            _ => Self::Lacking,
+        }
+    }
 }
 
 /// Of how many claims the interval reaches across a bound, and how many of these no four times the rounds would decide.

@@ -86,17 +86,21 @@ impl Experiment for Copy {
                 Column { head: "warm ms", values: |_, found| wall_ms(found, "warm") },
                 Column { head: "warm us/page", values: |cell, found| us_per_page(cell, found, "warm") },
                 Column { head: "warm GB/s", values: |cell, found| gb_per_s(cell, found, "warm") },
+                // Of the other kinds.
+                Column { head: "limit ms", values: |_, found| wall_ms(found, "timed") },
+                Column { head: "limit GB/s", values: |cell, found| gb_per_s(cell, found, "timed") },
             ],
             theirs: Vec::new(),
         }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        let mib = cell.mib("mib")? as u64;
-        Ok(match cell.text("kind")? {
-            "copy" => 2 * mib,
-            "read-scrub" => mib + SCRUB_BYTES as u64,
-            _ => mib,
+        let bytes = cell.mib("mib")? as u64;
+        cell.number("threads")?;
+        Ok(match cell.choice("kind", &KINDS)? {
+            Kind::Copy => 2 * bytes,
+            Kind::ReadScrub => bytes + SCRUB_BYTES as u64,
+            Kind::Read | Kind::Write => bytes,
         })
     }
 

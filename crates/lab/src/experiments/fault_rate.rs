@@ -98,18 +98,11 @@ impl Experiment for FaultRate {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(cell.mib("mib")? as u64)
+        Ok(Asked::of(cell)?.bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let arm = cell.choice("arm", &ARMS)?;
-        let (bytes, threads, lines) = (cell.mib("mib")?, cell.number("threads")?, cell.number("lines")?);
-        let most = page::size() / LINE_BYTES;
-        if lines > most {
-            return Err(Refusal(format!(
-                "{cell}: lines={lines}: a page has {most} of {LINE_BYTES} bytes here"
-            )));
-        }
+        let Asked { arm, bytes, threads, lines } = Asked::of(cell)?;
         if threads > bytes / BLOCK_BYTES {
             let least = threads.div_ceil((1 << 20) / BLOCK_BYTES);
             return Err(Refusal(format!("{cell}: threads={threads}: take mib={least} at least for so many")));
@@ -123,6 +116,28 @@ impl Experiment for FaultRate {
             Worker { source, blocks: blocks(at + 1) - blocks(at), lines, held: Held::default() }
         });
         Ok(Box::new(Faulting { arm, bytes, lines, source, parts: parts.collect() }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    arm: Arm,
+    bytes: usize,
+    threads: usize,
+    lines: usize,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        let arm = cell.choice("arm", &ARMS)?;
+        let (bytes, threads, lines) = (cell.mib("mib")?, cell.number("threads")?, cell.number("lines")?);
+        let most = page::size() / LINE_BYTES;
+        if lines > most {
+            return Err(Refusal(format!(
+                "{cell}: lines={lines}: takes at most {most}: a page here has {most} lines of {LINE_BYTES} bytes"
+            )));
+        }
+        Ok(Self { arm, bytes, threads, lines })
     }
 }
 
@@ -410,7 +425,7 @@ mod tests {
     fn what_can_not_be_split_or_written_is_refused_with_the_remedy() {
         let refused = |cell| trial::measure(&FaultRate, &cell).refused.unwrap_or_default();
         assert!(refused(cell("kernel", 1000, 1)).contains("take mib="));
-        assert!(refused(cell("kernel", 1, page::size())).contains("a page has"));
+        assert!(refused(cell("kernel", 1, page::size())).contains("a page here has"));
         assert!(refused(cell("other", 1, 1)).contains("takes kernel, on-get or ahead"));
     }
 

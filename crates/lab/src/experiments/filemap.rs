@@ -95,13 +95,15 @@ impl Experiment for Filemap {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         // The page cache, and the buffer of read(2).
-        let copies = if cell.text("how")? == "read" { 2 } else { 1 };
+        let copies = if cell.choice("how", &HOWS)? == How::Read { 2 } else { 1 };
+        cell.choice("cache", &CACHES)?;
+        cell.number("threads")?;
         Ok(cell.mib("mib")? as u64 * copies)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let how = cell.choice("how", &HOWS)?;
-        let is_cold = cell.choice("cache", &[("warm", false), ("cold", true)])?;
+        let is_cold = cell.choice("cache", &CACHES)?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let Data { file, sum, is_written_here } = data(len_bytes)?;
         if is_cold {
@@ -188,6 +190,7 @@ enum How {
     Read,
 }
 
+const CACHES: [(&str, bool); 2] = [("warm", false), ("cold", true)];
 const HOWS: [(&str, How); 4] = [
     ("fault", How::Fault),
     ("willneed", How::Prefetch(Advice::WillNeed)),

@@ -48,17 +48,22 @@ impl Experiment for Latency {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(mapped_bytes(cell.kib("kib")?) as u64)
+        Ok(mapped_bytes(asked_bytes(cell)?) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let bytes = cell.kib("kib")?;
-        if !bytes.is_power_of_two() || bytes < 4 * LINE_BYTES {
-            return Err(Refusal(format!("{cell}: takes a power of two from 1 on")));
-        }
+        let bytes = asked_bytes(cell)?;
         memory::check_thp(cell, advise::pmd_bytes())?;
         Ok(Box::new(Chase { lines: bytes / LINE_BYTES, region: None }))
     }
+}
+
+fn asked_bytes(cell: &Cell) -> Result<usize, Refusal> {
+    let bytes = cell.kib("kib")?;
+    if !bytes.is_power_of_two() || bytes < 4 * LINE_BYTES {
+        return Err(Refusal(format!("{cell}: takes a power of two from 1 on")));
+    }
+    Ok(bytes)
 }
 
 fn mapped_bytes(bytes: usize) -> usize {

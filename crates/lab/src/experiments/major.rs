@@ -9,7 +9,8 @@
 //! `cached` may one fault serve several reads: it maps a whole folio. Each source has an expected number of major faults, too: all, or none.
 //!
 //! `source=maps` maps, touches and unmaps 64 KiB again and again. With `beside=major` another thread takes major faults
-//! of a file meanwhile.
+//! of a file meanwhile; with `beside=process` another process does. The process shares the disk and the processors, and
+//! not the address space: what threads add to it is waiting for each other's address space.
 
 use std::fs::File;
 
@@ -17,8 +18,8 @@ use faultless_os::advise::Advice;
 use faultless_os::counters::{self, Who};
 use faultless_os::file::FileMap;
 use faultless_os::host::Host;
-use faultless_os::page;
-use faultless_os::touch::Region;
+use faultless_os::touch::{Reader, Region};
+use faultless_os::{page, procfs};
 use faultless_trace::measurement::Rng;
 
 use super::memory;
@@ -38,6 +39,8 @@ const MAPS_PER_MIB: usize = 64;
 const SEED: u64 = 10;
 /// How often the kernel is asked to write memory to swap. It keeps pages that are still being written.
 const ATTEMPTS: usize = 50;
+/// A neighbour begins within this time.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The remedy for want of swap: in zram, or in a file on a disk, which has the disk's price.
 const SWAP: &str = "take swap in zram or in a file; as root, modprobe zram && echo 1G >/sys/block/zram0/disksize && \
@@ -63,7 +66,7 @@ impl Experiment for Major {
             Cell::of("major").with("source", source).with("beside", beside).with("mib", mib)
         };
         let mut cells: Vec<Cell> = SOURCES.iter().map(|(source, _)| cell(source, "none")).collect();
-        cells.push(cell("maps", "major"));
+        cells.extend(["major", "process"].map(|beside| cell("maps", beside)));
         cells
     }
 
@@ -86,16 +89,11 @@ impl Experiment for Major {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(cell.mib("mib")? as u64)
+        Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let source = cell.choice("source", &SOURCES)?;
-        let is_beside = cell.choice("beside", &[("none", false), ("major", true)])?;
-        if is_beside && source != Source::Maps {
-            return Err(Refusal(format!("{cell}: beside=major is for source=maps")));
-        }
-        let len_bytes = cell.mib("mib")?;
+        let Asked { source, neighbour, len_bytes } = Asked::of(cell)?;
         if source == Source::Swap {
             let free = Host::read().swaps.unwrap_or_default();
             if free.iter().map(|swap| swap.len_bytes).sum::<u64>() < len_bytes as u64 {
@@ -103,7 +101,36 @@ impl Experiment for Major {
             }
         }
         let places = places(len_bytes);
-        Ok(Box::new(Reading { source, is_beside, len_bytes, places, held: None, beside: None }))
+        Ok(Box::new(Reading {
+            source,
+            neighbour,
+            len_bytes,
+            places,
+            held: None,
+            thread: None,
+            process: None,
+        }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    source: Source,
+    neighbour: Option<Neighbour>,
+    len_bytes: usize,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        let source = cell.choice("source", &SOURCES)?;
+        let neighbours =
+            [("none", None), ("major", Some(Neighbour::Thread)), ("process", Some(Neighbour::Process))];
+        let neighbour = cell.choice("beside", &neighbours)?;
+        if neighbour.is_some() && source != Source::Maps {
+            let word = cell.text("beside")?;
+            return Err(Refusal(format!("{cell}: beside={word} is for source=maps")));
+        }
+        Ok(Self { source, neighbour, len_bytes: cell.mib("mib")? })
     }
 }
 
@@ -160,11 +187,19 @@ enum Held {
 
 struct Reading {
     source: Source,
-    is_beside: bool,
+    neighbour: Option<Neighbour>,
     len_bytes: usize,
     places: Vec<usize>,
     held: Option<Held>,
-    beside: Option<Beside>,
+    thread: Option<Beside>,
+    process: Option<Reader>,
+}
+
+/// Who takes major faults beside the mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Neighbour {
+    Thread,
+    Process,
 }
 
 const SETUP: usize = 0;
@@ -209,7 +244,12 @@ impl Trial for Reading {
                 Ok(done.noted(notes, true))
             }
             TOUCH => self.read(),
-            _ => self.beside.take().map_or(Ok(1), |beside| beside.end(notes)),
+            _ => match self.process.take() {
+                Some(reader) => Ok(u64::from(
+                    procfs::stat(reader.pid()).is_some_and(|stat| !stat.has_ended() && stat.system_ns > 0),
+                )),
+                None => self.thread.take().map_or(Ok(1), |thread| thread.end(notes)),
+            },
         }
     }
 }
@@ -240,16 +280,34 @@ impl Reading {
             Source::Anonymous => {
                 self.held = Some(Held::Memory(Region::base_pages(self.len_bytes, page::size())?));
             }
-            Source::Maps if self.is_beside => {
-                let (len_bytes, places) = (self.len_bytes, self.places.clone());
-                let file = written(len_bytes)?;
-                self.beside = Some(Beside::start(1, 1, move || {
+            Source::Maps => self.set_up_neighbour()?,
+        }
+        Ok(())
+    }
+
+    fn set_up_neighbour(&mut self) -> Result<(), Refusal> {
+        let Some(neighbour) = self.neighbour else { return Ok(()) };
+        let (len_bytes, places) = (self.len_bytes, self.places.clone());
+        let file = written(len_bytes)?;
+        memory::forget(&file, len_bytes, "major")?;
+        match neighbour {
+            Neighbour::Thread => {
+                self.thread = Some(Beside::start(1, 1, move || {
                     memory::forget(&file, len_bytes, "major")?;
                     let map = without_read_ahead(&file, len_bytes)?;
                     Ok(u64::from(map.time_reads(places.iter().copied()).count() == places.len()))
                 }));
             }
-            Source::Maps => {}
+            Neighbour::Process => {
+                let reader = Reader::new(&file, len_bytes, &places)?;
+                // It begins with code that it has not run yet.
+                let begin_ns = counters::now_ns();
+                let has_begun = || procfs::stat(reader.pid()).is_some_and(|stat| stat.system_ns > 0);
+                while !has_begun() && counters::now_ns() - begin_ns < PATIENCE_NS {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                self.process = Some(reader);
+            }
         }
         Ok(())
     }
@@ -349,7 +407,10 @@ mod tests {
 
     #[test]
     fn what_can_not_be_asked_is_refused() {
-        assert!(sample("file", "major").refused.unwrap().contains("source=maps"));
+        for beside in ["major", "process"] {
+            assert!(sample("file", beside).refused.unwrap().contains("source=maps"));
+        }
+        assert!(sample("maps", "program").refused.unwrap().contains("none, major or process"));
         assert!(sample("disk", "none").refused.unwrap().contains("source"));
     }
 }

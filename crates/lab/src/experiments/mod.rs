@@ -40,6 +40,12 @@ pub const ALL: &[&dyn Experiment] = &[
 /// What two documents call their programs, and our names for them.
 const DOCUMENT_NAMES: [(&str, &str); 2] = [("pipeline", "chunks"), ("random-mixed", "prefault")];
 
+/// All names that [`find`] knows.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let ours = ALL.iter().map(|experiment| experiment.name());
+    ours.chain(DOCUMENT_NAMES.map(|(theirs, _)| theirs))
+}
+
 /// The experiment of that name, ours or its document's.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
     let theirs = DOCUMENT_NAMES.into_iter().find(|(theirs, _)| *theirs == name);

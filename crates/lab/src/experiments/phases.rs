@@ -80,13 +80,14 @@ impl Experiment for Phases {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         cell.number("samples")?;
+        cell.choice("page", &PAGES)?;
         let threads = cell.number("threads")?;
         let rings = threads.saturating_mul(RING);
         Ok(region_bytes(threads).saturating_add(rings).saturating_add(64 << 20) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let is_huge = cell.choice("page", &[("base", false), ("thp", true)])?;
+        let is_huge = cell.choice("page", &PAGES)?;
         let page_bytes = if is_huge { memory::thp_bytes(cell)? } else { page::size() };
         let (threads, samples) = (cell.number("threads")?, cell.number("samples")?);
         // Without the right to sample there is nothing to prepare.
@@ -261,6 +262,8 @@ const COSTS: [(&str, &str, &str); 3] = [
     ("locks", NAMES_PHASE, "locks_ns"),
     ("rest", NAMES_PHASE, "rest_ns"),
 ];
+/// The words of `page`, and whether it is huge.
+const PAGES: [(&str, bool); 2] = [("base", false), ("thp", true)];
 const NAMES_PHASE: &str = "names";
 
 fn percent(found: &Quantities, share: &str) -> Vec<f64> {

@@ -70,7 +70,7 @@ impl Experiment for Price {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let bytes = cell.mib("mib")? as u64;
-        let times = match (cell.choice("kind", &KINDS)?, cell.text("page")?) {
+        let times = match (cell.choice("kind", &KINDS)?, page_word(cell)?) {
             // Warmed memory would not be cold: the cell asks for memory itself.
             (None, _) => 0,
             // Memory of the hugetlb pool is not part of the available memory.
@@ -110,17 +110,30 @@ const KINDS: [(&str, Option<Kind>); 10] = [
 ];
 
 /// The kind of page that a cell names.
-fn pages_of(cell: &Cell, kind: Kind) -> Result<Pages, Refusal> {
+/// The word of a size of pages, whether or not this machine has it.
+fn page_word(cell: &Cell) -> Result<&str, Refusal> {
     let text = cell.text("page")?;
-    let small = text.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).map(|kib| kib << 10);
+    match ["base", "thp", "hugetlb"].contains(&text) || mthp_bytes(text).is_some() {
+        true => Ok(text),
+        false => Err(Refusal(format!("{cell}: page={text}: {PAGES}"))),
+    }
+}
+
+const PAGES: &str = "takes base, thp, hugetlb, or an mTHP size such as 64k";
+
+fn mthp_bytes(text: &str) -> Option<usize> {
+    Some(text.strip_suffix('k')?.parse::<usize>().ok()? << 10)
+}
+
+fn pages_of(cell: &Cell, kind: Kind) -> Result<Pages, Refusal> {
+    let text = page_word(cell)?;
     let pages = match text {
         "base" => Some(Pages::base()),
         "thp" => Some(Pages::thp()),
         "hugetlb" => Some(Pages::hugetlb_default()),
-        _ => small.and_then(Pages::mthp),
+        _ => mthp_bytes(text).and_then(Pages::mthp),
     };
-    let takes = "takes base, thp, hugetlb, or an mTHP size such as 64k";
-    let pages = pages.ok_or_else(|| Refusal(format!("{cell}: page={text}: {takes}")))?;
+    let pages = pages.ok_or_else(|| Refusal(format!("{cell}: page={text}: {PAGES}")))?;
     if pages.is_transparent() {
         memory::check_thp(cell, pages.unit_bytes())?;
     }

@@ -73,10 +73,37 @@ impl Experiment for Scale {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok((cell.mib("mib")? as u64).saturating_mul(cell.number("threads")? as u64))
+        let Asked { each_bytes, threads, .. } = Asked::of(cell)?;
+        Ok((each_bytes as u64).saturating_mul(threads as u64))
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let Asked { memory, beside, each_bytes, threads, writers } = Asked::of(cell)?;
+        Ok(Box::new(Faulting {
+            memory,
+            beside,
+            each_bytes,
+            threads,
+            writers,
+            regions: Vec::new(),
+            touchers: Vec::new(),
+            threads_beside: None,
+            processes_beside: Vec::new(),
+        }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    memory: Memory,
+    beside: Option<Neighbour>,
+    each_bytes: usize,
+    threads: usize,
+    writers: usize,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
         let memory = cell.choice("memory", &MEMORIES)?;
         let places = [
             ("none", None),
@@ -89,17 +116,7 @@ impl Experiment for Scale {
         if (writers > 0) != beside.is_some() {
             return Err(Refusal(format!("{cell}: writers=0 goes with beside=none, and only with it")));
         }
-        Ok(Box::new(Faulting {
-            memory,
-            beside,
-            each_bytes,
-            threads,
-            writers,
-            regions: Vec::new(),
-            touchers: Vec::new(),
-            threads_beside: None,
-            processes_beside: Vec::new(),
-        }))
+        Ok(Self { memory, beside, each_bytes, threads, writers })
     }
 }
 

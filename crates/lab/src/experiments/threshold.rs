@@ -103,21 +103,25 @@ impl Experiment for Threshold {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        allocator(cell)?;
         Ok(cell.kib("kib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let (allocator, kib) = (cell.text("allocator")?, cell.number("kib")?);
-        let is_known =
-            [GLIBC, FIXED].contains(&allocator) || LIBRARIES.iter().any(|(name, _)| *name == allocator);
-        if !is_known {
-            let names = LIBRARIES.map(|(name, _)| name).join(", ");
-            return Err(Refusal(format!("{cell}: allocator={allocator}: takes {GLIBC}, {FIXED}, {names}")));
-        }
+        let (allocator, kib) = (allocator(cell)?, cell.number("kib")?);
         check_loaded(allocator)?;
         advise::disable_thp()?;
         Ok(Box::new(Cycles { allocator: allocator.into(), kib }))
     }
+}
+
+fn allocator(cell: &Cell) -> Result<&str, Refusal> {
+    let allocator = cell.text("allocator")?;
+    if [GLIBC, FIXED].contains(&allocator) || LIBRARIES.iter().any(|(name, _)| *name == allocator) {
+        return Ok(allocator);
+    }
+    let names = LIBRARIES.map(|(name, _)| name).join(", ");
+    Err(Refusal(format!("{cell}: allocator={allocator}: takes {GLIBC}, {FIXED}, {names}")))
 }
 
 /// Cycles of the last phase.

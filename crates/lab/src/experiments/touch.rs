@@ -101,13 +101,11 @@ impl Experiment for Touch {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(cell.mib("mib")? as u64)
+        Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let writes = cell.choice("access", &[("write", true), ("read", false)])?;
-        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
-        let (lock, mappers, flush) = (cell.flag("lock")?, cell.count("mappers")?, cell.flag("flush")?);
+        let Asked { writes, len_bytes, threads, lock, mappers, flush } = Asked::of(cell)?;
         let mut steps = vec![Step::Map];
         steps.extend(lock.then_some(Step::Lock));
         steps.extend((mappers > 0).then_some(Step::Begin));
@@ -127,6 +125,29 @@ impl Experiment for Touch {
             region: None,
             beside: None,
         }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    writes: bool,
+    len_bytes: usize,
+    threads: usize,
+    lock: bool,
+    mappers: usize,
+    flush: bool,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        Ok(Self {
+            writes: cell.choice("access", &[("write", true), ("read", false)])?,
+            len_bytes: cell.mib("mib")?,
+            threads: cell.number("threads")?,
+            lock: cell.flag("lock")?,
+            mappers: cell.count("mappers")?,
+            flush: cell.flag("flush")?,
+        })
     }
 }
 

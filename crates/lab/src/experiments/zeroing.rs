@@ -63,17 +63,37 @@ impl Experiment for Zeroing {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok((cell.mib("mib")? + SET_BYTES) as u64)
+        let Asked { bytes, .. } = Asked::of(cell)?;
+        Ok((bytes + SET_BYTES) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let Asked { engine, is_hot, bytes, block_bytes, batch_bytes } = Asked::of(cell)?;
+        let engine = Present::named(engine)
+            .ok_or_else(|| Refusal(format!("this processor has no {}: take another engine", word(engine))))?;
+        let memory = Region::base_pages(if is_hot { block_bytes } else { bytes }, page::size())?;
+        let set = Region::base_pages(SET_BYTES, page::size())?;
+        let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
+        Ok(Box::new(Overwriting { engine, memory, set, block_bytes, batches, batch_blocks }))
+    }
+}
+
+/// A cell's parameters.
+struct Asked {
+    engine: &'static str,
+    is_hot: bool,
+    bytes: usize,
+    block_bytes: usize,
+    batch_bytes: usize,
+}
+
+impl Asked {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
         let name = cell.text("engine")?;
         let Some(engine) = zero::engines().iter().find(|engine| word(engine.name()) == name) else {
             let all: Vec<_> = zero::engines().iter().map(|engine| word(engine.name())).collect();
             return Err(Refusal(format!("{cell}: engine={name}: takes {}", all.join(", "))));
         };
-        let engine = Present::named(engine.name())
-            .ok_or_else(|| Refusal(format!("this processor has no {name}: take another engine")))?;
         let is_hot = cell.choice("from", &[("hot", true), ("cold", false)])?;
         let order = cell.count("order")?;
         let known = u8::try_from(order).ok().filter(|&order| order <= MOST_ORDER);
@@ -84,10 +104,7 @@ impl Experiment for Zeroing {
         if bytes < batch_bytes {
             return Err(Refusal(format!("{cell}: mib={}: take {} at least", bytes >> 20, batch_bytes >> 20)));
         }
-        let memory = Region::base_pages(if is_hot { block_bytes } else { bytes }, page::size())?;
-        let set = Region::base_pages(SET_BYTES, page::size())?;
-        let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
-        Ok(Box::new(Overwriting { engine, memory, set, block_bytes, batches, batch_blocks }))
+        Ok(Self { engine: engine.name(), is_hot, bytes, block_bytes, batch_bytes })
     }
 }
 

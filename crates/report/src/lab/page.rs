@@ -220,8 +220,15 @@ impl Report {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 
+    /// The verdicts that there are: `49 reproduced`.
+    fn counts(&self) -> impl Iterator<Item = (Verdict, String)> {
+        let each = Verdict::ALL.into_iter().map(|verdict| (verdict, self.count(verdict)));
+        let found = each.filter(|(_, count)| *count > 0);
+        found.map(|(verdict, count)| (verdict, format!("{count} {}", verdict.words())))
+    }
+
     fn tally(&self) -> String {
-        let counts = Verdict::ALL.map(|verdict| format!("{} {}", self.count(verdict), verdict.words()));
+        let counts: Vec<String> = self.counts().map(|(_, text)| text).collect();
         format!("{} claims: {}.{}", self.claims.len(), counts.join("; "), self.tally_modelled())
     }
 
@@ -241,8 +248,7 @@ impl Report {
 
     fn filter(&self) -> Markup {
         let mut choices = vec![("all", format!("all {}", self.claims.len()))];
-        let each = Verdict::ALL.map(|v| (class(v), format!("{} {}", self.count(v), v.words())));
-        choices.extend(each);
+        choices.extend(self.counts().map(|(verdict, text)| (class(verdict), text)));
         frame::filter("verdict", &choices, 0)
     }
 

@@ -188,7 +188,7 @@ fn default_folder(chosen: &[&'static dyn Experiment], parameters: &[String], eff
 
 fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
     experiments::find(name).ok_or_else(|| {
-        let names: Vec<_> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+        let names: Vec<_> = experiments::names().collect();
         Failure(format!("there is no experiment {name}; there are {}", names.join(", ")))
     })
 }

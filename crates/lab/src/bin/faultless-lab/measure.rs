@@ -7,7 +7,7 @@ use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
 use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
-use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
+use faultless_lab::record::{Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
 use faultless_lab::{Chosen, Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
@@ -64,7 +64,7 @@ pub(crate) fn run(run: Run) -> Outcome {
     }
     let ended = measure(&experiments, &asked, Limits { effort, budget, plan }, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
-    for note in results.refused() {
+    for note in left_out(&results.refused()) {
         eprintln!("faultless: left out: {note}");
     }
     let is_empty = results.all().next().is_none();
@@ -87,6 +87,20 @@ pub(crate) fn run(run: Run) -> Outcome {
     let said = emit(text.as_bytes(), status);
     written?;
     said
+}
+
+/// The cells that were refused, with their reasons. Cells of one experiment with one reason are one line.
+fn left_out(notes: &[&Note]) -> Vec<String> {
+    let is_alike = |a: &Note, b: &Note| a.experiment == b.experiment && a.reason() == b.reason();
+    let is_first = |at: usize| !notes[..at].iter().any(|earlier| is_alike(earlier, notes[at]));
+    let line = |at: usize| {
+        let note = notes[at];
+        match notes.iter().filter(|other| is_alike(other, note)).count() {
+            1 => note.to_string(),
+            count => format!("{} {}, {} more: {}", note.experiment, note.cell, count - 1, note.reason()),
+        }
+    };
+    (0..notes.len()).filter(|at| is_first(*at)).map(line).collect()
 }
 
 fn page(folder: &Path, results: &Results) -> Result<(), Failure> {
@@ -213,7 +227,27 @@ fn progress() -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_lab::record::{Note, REFUSED};
+    use faultless_lab::record::REFUSED;
+
+    #[test]
+    fn cells_with_the_same_reason_are_left_out_in_one_line() {
+        let note = |experiment: &str, cell: &str, text: &str| Note {
+            experiment: experiment.into(),
+            cell: cell.into(),
+            round: 1,
+            kind: REFUSED.into(),
+            text: text.into(),
+        };
+        let (one, two, other) = (
+            note("phases", "threads=1", "needs root"),
+            note("phases", "threads=2", "phases threads=2: needs root"),
+            note("major", "source=swap", "needs swap"),
+        );
+        assert_eq!(
+            left_out(&[&other, &one, &two]),
+            ["major source=swap: needs swap", "phases threads=1, 1 more: needs root"]
+        );
+    }
 
     #[test]
     fn a_count_that_can_not_be_ends_with_status_1() {

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::claims::{self, Finding};
+use faultless_lab::claims::{self, Finding, Verdict};
 use faultless_lab::predict::evidence;
 use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
-use faultless_lab::{Cell, Experiment, Results, experiments, trial};
+use faultless_lab::{Cell, Document, Experiment, Results, experiments, trial};
 use faultless_prof::price::cold;
 use faultless_report::lab::{Quantity, Report, page};
 use faultless_report::svg;
@@ -137,7 +137,7 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
         unfinished: unfinished(folder, results)?,
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
-        claims: claims.into_iter().map(|found| claim(found, results, kernel)).collect(),
+        claims: decided_first(claims.into_iter().map(|found| claim(found, results, kernel)).collect()),
         experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
     })
 }
@@ -168,6 +168,13 @@ pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<Stri
             Some("The last run did not say how it ended: it goes on, was killed, or the disk is full.".into())
         }
     })
+}
+
+/// Within each document, claims with a verdict before those without.
+fn decided_first(mut claims: Vec<page::Claim>) -> Vec<page::Claim> {
+    let place = |title: &str| Document::ALL.iter().position(|document| document.title() == title);
+    claims.sort_by_key(|claim| (place(&claim.document), claim.verdict == Verdict::CannotSay));
+    claims
 }
 
 fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> page::Claim {

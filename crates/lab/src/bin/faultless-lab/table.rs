@@ -108,19 +108,24 @@ fn claims_of(results: &Results) -> Result<Vec<Claim>, Failure> {
     Ok(claims)
 }
 
-/// The verdicts, document by document, and the counts.
+/// The verdicts, document by document, decided claims first, and the counts.
 pub(crate) fn text(results: &Results, kernel: Option<&Results>) -> Result<String, Failure> {
     let mut text = String::new();
     let all = claims_of(results)?;
     for document in Document::ALL {
-        let mut claims = all.iter().filter(|claim| claim.document == document).peekable();
-        if claims.peek().is_none() {
+        let claims = all.iter().filter(|claim| claim.document == document);
+        let mut judged: Vec<_> = claims
+            .map(|claim| {
+                let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
+                (claim, claim.judge(results).with_model(modelled))
+            })
+            .collect();
+        if judged.is_empty() {
             continue;
         }
+        judged.sort_by_key(|(_, (finding, _))| finding.verdict == Verdict::CannotSay);
         let _ = writeln!(text, "{}", document.title());
-        for claim in claims {
-            let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-            let (finding, modelled) = claim.judge(results).with_model(modelled);
+        for (claim, (finding, modelled)) in judged {
             text.push_str(&lines(claim, &finding));
             text.push_str(&modelled.as_ref().map_or(String::new(), beside));
         }

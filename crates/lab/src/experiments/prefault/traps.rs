@@ -57,6 +57,7 @@ pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
 }
 
 pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
+    cell.choice("trap", &TRAPS)?;
     // After a fork every page exists twice, and so does what is trimmed away.
     Ok(cell.mib("mib")? as u64 * 2)
 }
