@@ -3,11 +3,13 @@
 #![no_main]
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use faultless_grepdb::{
-    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Rules, Search,
+use faultless_grepdb::Rules;
+use faultless_grepdb::engine::{
+    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Search,
 };
 use grep_printer::StandardBuilder;
 use grep_regex::RegexMatcherBuilder;
@@ -29,9 +31,9 @@ static WHOLE: LazyLock<Whole> = LazyLock::new(|| {
         put(&format!("folder/{n}"), format!("{n} needle\nsomething else {}\n", n * n).repeat(n));
     }
     put("large", (0..15_000).map(|n| format!("line {n} of many\n")).collect());
-    Database::build(&location, &Rules::default(), 1, &mut |_| {}).unwrap();
+    Database::build(&location, &Rules::default(), 1, &mut |_| ControlFlow::Continue(())).unwrap();
     put("folder/3", "a needle later\n".into());
-    Database::update(&location, None, 1, &mut |_| {}).unwrap();
+    Database::update(&location, None, 1, &mut |_| ControlFlow::Continue(())).unwrap();
     let files = fs::read_dir(&location.folder).unwrap().map(|entry| entry.unwrap().path());
     let mut parts: Vec<_> = files.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     parts.sort();
@@ -62,7 +64,7 @@ fuzz_target!(|bytes: &[u8]| {
             matcher: &RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).unwrap(),
             plan: QueryPlan::new(&[pattern], PatternOptions::default()).unwrap(),
             searcher: &SearcherBuilder::new(),
-            format: &OutputFormat::Standard(StandardBuilder::new(), None),
+            format: &OutputFormat::standard(StandardBuilder::new(), None),
             color: false,
             separator: b"",
             follows_output: false,
@@ -76,6 +78,7 @@ fuzz_target!(|bytes: &[u8]| {
             threads: &|| 1,
             block_source: BlockSource::Malloc,
             first_match_only: false,
+            cancel: None,
         };
         let _ = search.run(&database, Vec::new());
     }

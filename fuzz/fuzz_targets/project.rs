@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let path = Path::new("/projects/a.project");
-    if let Err(error) = faultless_grepdb::parse_project(path, text) {
+    if let Err(error) = faultless_grepdb::engine::parse_project(path, text) {
         let said = error.to_string();
         assert!(said.contains("a.project") && !said.trim_end().is_empty());
     }

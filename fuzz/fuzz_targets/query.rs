@@ -1,7 +1,7 @@
 //! For any pattern and any line: if the pattern matches, the query plan admits the line.
 #![no_main]
 
-use faultless_grepdb::{PatternOptions, QueryPlan};
+use faultless_grepdb::engine::{PatternOptions, QueryPlan};
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcherBuilder;
 use libfuzzer_sys::fuzz_target;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use faultless_grepdb::{Database, Location, Rules};
+use faultless_grepdb::Rules;
+use faultless_grepdb::engine::{Database, Location, threads};
 
 use crate::databases::{self, Chosen, Which};
 use crate::progress::with_bar;
-use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Rebuild the database from scratch, with the rules that it has.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> Outcome {
                 })
                 .unwrap_or_default(),
         };
-        let threads = workers::count(args.threads);
+        let threads = threads(args.threads);
         with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_grepdb::Database;
+use faultless_grepdb::engine::Database;
 
 use crate::databases::Which;
 use crate::progress::counted;

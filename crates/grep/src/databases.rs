@@ -4,10 +4,10 @@
 //! `$XDG_DATA_HOME/faultless/grep/NAME`.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use faultless_grepdb::{Database, Location, Rules};
+use faultless_grepdb::Rules;
+use faultless_grepdb::engine::{Database, DatabaseCache, Location, threads};
 
 use crate::caller::Caller;
 use faultless_console::{Failure, reason};
@@ -35,12 +35,7 @@ impl Which {
     /// The databases to use. They may not exist yet.
     pub(crate) fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
         if self.project.is_empty() {
-            let here = here()?;
-            let root = Database::find_root(&here).ok_or_else(|| {
-                let here = here.display();
-                Failure(format!("{here}: no database here or above; `faultless index init` makes one"))
-            })?;
-            return Ok(vec![Chosen { location: Location::in_tree(&root), project: None }]);
+            return Ok(vec![Chosen { location: Location::find(&here()?)?, project: None }]);
         }
         let all = names()?;
         let mut chosen = Vec::new();
@@ -72,17 +67,8 @@ impl Chosen {
 
     /// Opens the database, or returns the open one if it has not changed since.
     pub(crate) fn opened(&self) -> Result<Arc<Database>, Failure> {
-        static OPEN: Mutex<Option<(Stamp, Arc<Database>)>> = Mutex::new(None);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(&self.location.folder);
-        if let Some((then, database)) = &*open
-            && *then == stamp
-        {
-            return Ok(database.clone());
-        }
-        let database = Arc::new(self.open()?);
-        *open = Some((stamp, database.clone()));
-        Ok(database)
+        static OPEN: DatabaseCache = DatabaseCache::new();
+        OPEN.open(&self.location)?.ok_or_else(|| self.missing())
     }
 
     /// The root of its paths.
@@ -93,7 +79,7 @@ impl Chosen {
     /// Opens the database and compares it with the disk.
     pub(crate) fn refreshed(&self, caller: &Caller) -> Result<Database, Failure> {
         let mut database = self.open()?;
-        for trouble in database.refresh(crate::workers::count(None))?.trouble {
+        for trouble in database.refresh(threads(None))?.trouble {
             caller.tell(&format_args!("faultless: {trouble}; it is left out"));
         }
         Ok(database)
@@ -105,26 +91,8 @@ impl Chosen {
             Some((name, _)) => Failure(format!(
                 "project {name} has no database; `faultless index build --project {name}` makes it"
             )),
-            None => Failure(format!(
-                "{}: no database; `faultless index init` makes one",
-                self.location.root.display()
-            )),
+            None => faultless_grepdb::Error::Missing(self.location.root.clone()).into(),
         }
-    }
-}
-
-/// Distinguishes two states of a database.
-#[derive(PartialEq, Eq)]
-struct Stamp(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
-
-impl Stamp {
-    fn of(folder: &Path) -> Self {
-        let state = |path: &Path| {
-            let metadata = std::fs::metadata(path).ok()?;
-            Some((metadata.len(), metadata.modified().ok()?))
-        };
-        let files = ["manifest", "changed"].map(|name| folder.join(name));
-        Self(files.into_iter().map(|path| (path.clone(), state(&path))).collect())
     }
 }
 
@@ -132,7 +100,7 @@ fn project(name: &str) -> Result<Chosen, Failure> {
     let path = file(name)?;
     let text =
         std::fs::read_to_string(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
-    let rules = faultless_grepdb::parse_project(&path, &text)?;
+    let rules = faultless_grepdb::engine::parse_project(&path, &text)?;
     let root = rules.root().unwrap_or_else(|| "/".into());
     let location = Location { folder: data()?.join(name), root };
     Ok(Chosen { location, project: Some((name.to_owned(), rules)) })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
-use faultless_grepdb::DiskFile;
+use faultless_grepdb::engine::DiskFile;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::caller::Caller;
@@ -92,7 +92,7 @@ fn walker(args: &Args, caller: &Caller, filter: &Filter, threads: usize, folder:
         .git_global(!ignored && !flags.no_ignore_vcs)
         .git_ignore(!ignored && !flags.no_ignore_vcs)
         .git_exclude(!ignored && !flags.no_ignore_vcs)
-        .filter_entry(|entry| entry.file_name() != faultless_grepdb::FOLDER);
+        .filter_entry(|entry| entry.file_name() != faultless_grepdb::engine::FOLDER);
     if let Some(types) = &filter.types {
         builder.types(types.clone());
     }

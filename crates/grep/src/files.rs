@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use faultless_grepdb::{Database, FileKind};
+use faultless_grepdb::Notice;
+use faultless_grepdb::engine::{Database, FileKind};
 
 use crate::caller::Caller;
 use crate::databases::{Chosen, Which};
@@ -61,9 +62,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             gone += u64::from(!is_there);
             is_there
         });
-        let notes =
-            [warnings::gone(&database, gone), warnings::unchecked(unchecked, gone, caller.sees_messages())];
-        notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+        warnings::tell(&caller, &Notice::of_paths(&database, gone, unchecked));
         hits.extend(of_database);
     }
     let hits = args.matching.best(hits);

@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use faultless_grepdb::Database;
+use faultless_grepdb::engine::{Database, age_since, in_one_unit, threads};
 use indicatif::HumanCount;
 
 use crate::databases::{Chosen, Which};
 use crate::progress::{counted, megabytes};
-use crate::warnings::{age, ago};
-use crate::{skipped, workers};
+use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
 /// Show the content of the database: files, text, size, age, omissions.
@@ -65,7 +64,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             counted(info.dead, "file")
         ),
     );
-    row("last walk", format!("{} ago", ago(age(info.walked_ns))));
+    row("last walk", format!("{} ago", in_one_unit(age_since(info.walked_ns))));
     if info.marked > 0 {
         row("changed", format!("{}, searched on disk until the next update", counted(info.marked, "file")));
     }
@@ -75,7 +74,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             format!("{} with a NUL byte after the first 64 KiB", counted(info.late_binary, "file")),
         );
     }
-    let left_out = skipped::counts(&database.skipped(workers::count(None))?);
+    let left_out = skipped::counts(&database.skipped(threads(None))?);
     row("left out", left_out.trim_start_matches("left out: ").to_owned());
     Ok(out)
 }
@@ -83,7 +82,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
 fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
     let info = database.info()?;
     let mut skipped = serde_json::Map::new();
-    for (why, _) in database.skipped(workers::count(None))? {
+    for (why, _) in database.skipped(threads(None))? {
         let count = skipped.entry(skipped::word(why)).or_insert(0.into());
         *count = (count.as_u64().unwrap_or_default() + 1).into();
     }
@@ -100,7 +99,7 @@ fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
         "chunks": info.chunks,
         "dead_files": info.dead,
         "changed_files": info.marked,
-        "age_s": age(info.walked_ns).as_secs_f64(),
+        "age_s": age_since(info.walked_ns).as_secs_f64(),
         "skipped": skipped,
     });
     let mut line = serde_json::to_vec(&value)?;

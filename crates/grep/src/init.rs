@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_grepdb::{Database, Location, Rules};
+use faultless_grepdb::Rules;
+use faultless_grepdb::engine::{Database, Location, threads};
 
 use crate::databases::{self, Which};
 use crate::progress::with_bar;
-use crate::{skipped, workers};
+use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
 /// Make the database of a tree, or a project with a name.
@@ -69,7 +70,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         None => (Location::in_tree(&root), rules),
     };
-    let threads = workers::count(args.threads);
+    let threads = threads(args.threads);
     with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
     let Some(database) = Database::open(&location)? else {
         return Err(Failure(format!("{}: the database has gone; try again", location.folder.display())));

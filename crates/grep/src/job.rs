@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use faultless_grepdb::{Database, DiskFile, FileKind, Location, QueryPlan, Search, SearchReport};
+use faultless_grepdb::Notice;
+use faultless_grepdb::engine::{
+    Database, DiskFile, FileKind, Location, QueryPlan, Search, SearchReport, threads,
+};
 use grep_printer::Stats;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
@@ -22,7 +25,7 @@ use crate::flags::Args;
 use crate::flags::looks::Sort;
 use crate::printing::Looks;
 use crate::scope::{self, Filter, Folder, Tree};
-use crate::{patterns, totals, warnings, workers};
+use crate::{patterns, totals, warnings};
 use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
@@ -83,7 +86,7 @@ impl Summary {
 
 impl Job<'_> {
     fn threads(&self) -> usize {
-        workers::count(self.args.engine.threads)
+        threads(self.args.engine.threads)
     }
 
     /// Searches every tree of the scope, and prints the totals.
@@ -173,6 +176,7 @@ impl Job<'_> {
             threads: &|| self.threads(),
             block_source: self.args.engine.memory.block_source(),
             first_match_only: self.looks.only_whether,
+            cancel: None,
         };
         let (out, searched) = if disk.is_empty() {
             search.run(&database, out)?
@@ -199,12 +203,8 @@ impl Job<'_> {
         };
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
-        let notes = [
-            warnings::stale(&database, searched.stale),
-            warnings::unchecked(searched.unchecked, searched.stale, self.caller.sees_messages()),
-        ];
         if !self.args.looks.no_messages {
-            notes.iter().flatten().for_each(|warning| self.caller.tell(warning));
+            warnings::tell(self.caller, &Notice::of_search(&database, &searched));
         }
         Ok((out, searched))
     }

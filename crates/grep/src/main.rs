@@ -38,7 +38,6 @@ mod totals;
 mod update;
 mod warnings;
 mod watch;
-mod workers;
 
 use std::ffi::OsString;
 use std::path::Path;

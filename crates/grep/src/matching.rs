@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use faultless_grepdb::{PathFilter, PathMatch, PathQueryKind};
+use faultless_grepdb::engine::{PathFilter, PathMatch, PathQueryKind};
 
 use faultless_console::Failure;
 

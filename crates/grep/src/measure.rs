@@ -7,13 +7,12 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::ValueEnum;
-use faultless_grepdb::SearchReport;
+use faultless_grepdb::engine::{SearchReport, threads};
 use faultless_os::counters::{Who, now_ns, rusage};
 use serde::{Deserialize, Serialize};
 
 use crate::flags::Args;
 use crate::flags::engine::{Form, Source};
-use crate::workers;
 use faultless_console::{Failure, Outcome, emit};
 
 /// Runs of each row.
@@ -49,7 +48,7 @@ impl Begin {
         let usage = rusage(Who::Process).unwrap_or_default();
         let cost = Cost {
             memory: name(args.engine.memory),
-            threads: workers::count(args.engine.threads),
+            threads: threads(args.engine.threads),
             wall_ns,
             cpu_ns: usage.user_ns + usage.system_ns,
             minor_faults: usage.minor_faults,
@@ -96,7 +95,7 @@ fn text(cost: &Cost) -> String {
 
 /// Searches with every source of memory, and prints the table.
 pub(crate) fn all(args: &Args) -> Outcome {
-    let mut threads = vec![1, workers::count(args.engine.threads)];
+    let mut threads = vec![1, threads(args.engine.threads)];
     threads.dedup();
     let sources = Source::value_variants().iter().filter(|source| **source != Source::All);
     let cells: Vec<(String, usize)> =

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use faultless_grepdb::{PatternOptions, QueryPlan};
+use faultless_grepdb::engine::{PatternOptions, QueryPlan, mistake};
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
@@ -110,19 +110,6 @@ pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, 
         let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
         Failure(format!("{what}; {remedy}"))
     })
-}
-
-/// The mistake in a regular expression, and its character. `None` if the expression is valid.
-fn mistake(pattern: &str, unicode: bool) -> Option<String> {
-    let mut builder = regex_syntax::ParserBuilder::new();
-    let error = builder.unicode(unicode).utf8(false).build().parse(pattern).err()?;
-    let (what, begin) = match &error {
-        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
-        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span().start.offset),
-        _ => return None,
-    };
-    let at = pattern[..begin].chars().count() + 1;
-    Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
 }
 
 /// The query for the index.

@@ -7,7 +7,7 @@ use grep_printer::{
     SummaryKind,
 };
 
-use faultless_grepdb::{LineFormat, OutputFormat};
+use faultless_grepdb::engine::{LineFormat, OutputFormat};
 
 use crate::caller::Caller;
 use crate::flags::Args;
@@ -78,11 +78,11 @@ pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Look
             .separator_field(b":".to_vec())
             .separator_path(path_separator)
             .stats(stats);
-        OutputFormat::Summary(builder)
+        OutputFormat::summary(builder)
     } else if flags.json {
         let mut builder = JSONBuilder::new();
         builder.replacement(replacement);
-        OutputFormat::Json(builder)
+        OutputFormat::json(builder)
     } else {
         let is_plain = !(flags.byte_offset
             || column
@@ -124,7 +124,7 @@ pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Look
             .separator_search(file_separator.clone())
             .stats(stats)
             .trim_ascii(flags.trim);
-        OutputFormat::Standard(builder, plain)
+        OutputFormat::standard(builder, plain)
     };
     Ok(Looks {
         format,

@@ -1,6 +1,7 @@
 //! The output of a build or update: a bar while it runs, and a line at the end.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use faultless_grepdb::{Progress, UpdateReport};
@@ -11,7 +12,7 @@ use faultless_console::Failure;
 /// Runs `work` and prints its report. A bar shows the progress if standard error is a terminal.
 pub(crate) fn with_bar<E: Into<Failure>>(
     what: &'static str,
-    work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<UpdateReport, E>,
+    work: impl FnOnce(&mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<UpdateReport, E>,
 ) -> Result<(), Failure> {
     let begin = Instant::now();
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {msg} {bytes}/{total_bytes} {eta}").ok();
@@ -27,6 +28,7 @@ pub(crate) fn with_bar<E: Into<Failure>>(
             bar.set_position(progress.bytes);
             bar.set_message(counted(progress.files, "file"));
         }
+        ControlFlow::Continue(())
     });
     if let Some(bar) = bar {
         bar.finish_and_clear();

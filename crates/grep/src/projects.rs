@@ -38,7 +38,7 @@ pub(crate) fn run(_: Args) -> Outcome {
 fn state(name: &str) -> Result<String, faultless_console::Failure> {
     let mut states = Vec::new();
     for chosen in (Which { project: vec![name.to_owned()] }).chosen()? {
-        states.push(match faultless_grepdb::Database::open(&chosen.location)? {
+        states.push(match faultless_grepdb::engine::Database::open(&chosen.location)? {
             Some(database) => {
                 let info = database.info()?;
                 format!("{}, {}", counted(info.files, "file"), megabytes(info.text_bytes))

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use faultless_grepdb::{Database, SkipReason};
+use faultless_grepdb::engine::{Database, SkipReason, threads};
 use indicatif::HumanCount;
 
-use crate::workers;
 use faultless_console::Failure;
 
 /// One line with counts. A folder counts as one.
@@ -21,7 +20,7 @@ pub(crate) fn counts(skipped: &[(SkipReason, Vec<u8>)]) -> String {
 /// A line for each file or folder, with the reason.
 pub(crate) fn list(database: &Database) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
-    for (why, path) in database.skipped(workers::count(None))? {
+    for (why, path) in database.skipped(threads(None))? {
         write!(out, "{:<10} ", word(why))?;
         out.extend_from_slice(&path);
         out.push(b'\n');

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use faultless_grepdb::Database;
+use faultless_grepdb::engine::{Database, threads};
 
 use crate::databases::Which;
 use crate::progress::with_bar;
-use crate::workers;
 use faultless_console::Outcome;
 
 /// Update the database: read new and changed files, drop deleted ones, and repair damage that a search found.
@@ -21,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     for chosen in args.which.chosen()? {
-        let threads = workers::count(args.threads);
+        let threads = threads(args.threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
         // Reads only the manifest: other files may be damaged, and the update makes them anew.
         let root = Database::root_at(&chosen.location)?.ok_or_else(|| chosen.missing())?;

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use faultless_grepdb::{TreeWatcher, WatchEvent};
+use faultless_grepdb::engine::{TreeWatcher, WatchEvent, threads};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::databases::Which;
 use crate::progress::{counted, tell};
 use crate::service::Service;
-use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
@@ -42,7 +41,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let watch = TreeWatcher {
         location: &chosen.location,
         quiet: args.quiet,
-        threads: workers::count(args.threads),
+        threads: threads(args.threads),
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
     let mut service = None;

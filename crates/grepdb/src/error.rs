@@ -15,7 +15,7 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// There is no database in this folder.
+    /// There is no database in this folder, nor in one above it.
     Missing(PathBuf),
     /// A part of the database is not as it was written.
     Damaged {
@@ -48,6 +48,8 @@ pub enum Error {
     },
     /// A pattern, a glob or an expression can't be used.
     Pattern(String),
+    /// The caller ended a build or an update. The database is as it was.
+    Cancelled,
 }
 
 /// A part of a database.
@@ -105,7 +107,7 @@ impl fmt::Display for Error {
         match self {
             Self::Io { what, path, source } => write!(f, "{what} {}: {source}", path.display()),
             Self::Missing(path) => {
-                write!(f, "{}: there is no database; `faultless index init` makes one", path.display())
+                write!(f, "{}: no database here or above; `faultless index init` makes one", path.display())
             }
             Self::Damaged { path, part } => {
                 let remedy = match part {
@@ -135,6 +137,7 @@ impl fmt::Display for Error {
             Self::Watch(why) => write!(f, "watch: {why}"),
             Self::Project { path, line, why } => write!(f, "{}:{line}: {why}", path.display()),
             Self::Pattern(why) => f.write_str(why),
+            Self::Cancelled => f.write_str("cancelled; the database is as it was"),
         }
     }
 }

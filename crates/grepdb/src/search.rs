@@ -11,6 +11,7 @@
 
 pub(crate) mod block_source;
 pub(crate) mod byte_class;
+pub(crate) mod cancel;
 pub(crate) mod candidates;
 pub(crate) mod chunk;
 pub(crate) mod chunk_files;

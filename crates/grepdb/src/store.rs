@@ -8,6 +8,7 @@
 //!
 //! It does not walk the tree, build segments, or search.
 
+pub(crate) mod cache;
 pub(crate) mod change_log;
 pub(crate) mod compression;
 pub(crate) mod contents;

@@ -6,6 +6,7 @@ mod unusual;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,12 +15,13 @@ use grep_printer::StandardBuilder;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
+use crate::engine::{
+    BlockSource, Database, LineFormat, Location, OutputFormat, PatternOptions, QueryPlan, Search,
+    SearchReport,
+};
 use crate::search::print::Haystack;
 use crate::tree::content::BINARY_PREFIX_BYTES;
-use crate::{
-    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Rules, Search, SearchReport,
-    UpdateReport,
-};
+use crate::{Rules, UpdateReport};
 
 /// A pattern, and how to match it.
 #[derive(Clone, Copy, Debug)]
@@ -84,11 +86,12 @@ fn lines(out: &[u8]) -> Lines {
 }
 
 fn build(root: &Path) -> UpdateReport {
-    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| {}).unwrap()
+    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| ControlFlow::Continue(()))
+        .unwrap()
 }
 
 fn update(root: &Path) -> UpdateReport {
-    Database::update(&Location::in_tree(root), None, 2, &mut |_| {}).unwrap()
+    Database::update(&Location::in_tree(root), None, 2, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// The lines that the database finds.
@@ -104,9 +107,9 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
         plan: QueryPlan::new(&[pattern.text], reading)?,
         searcher: &pattern.searcher(),
         // The fast line printer, as on the command line.
-        format: &OutputFormat::Standard(
+        format: &OutputFormat::standard(
             StandardBuilder::new(),
-            (!pattern.multi_line).then_some(crate::LineFormat { path: true, number: true }),
+            (!pattern.multi_line).then_some(LineFormat { path: true, number: true }),
         ),
         color: false,
         separator: b"",
@@ -121,6 +124,7 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
         threads: &|| 2,
         block_source: BlockSource::Pool,
         first_match_only: false,
+        cancel: None,
     };
     let (out, searched) = search.run(database, Vec::new())?;
     Ok((lines(&out), searched))
@@ -129,7 +133,7 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
 /// The lines that a plain scan finds.
 fn scanned(root: &Path, pattern: Pattern) -> Lines {
     let (matcher, mut searcher) = (pattern.matcher(), pattern.searcher().build());
-    let mut printer = OutputFormat::Standard(StandardBuilder::new(), None).printer(Vec::new(), false);
+    let mut printer = OutputFormat::standard(StandardBuilder::new(), None).printer(Vec::new(), false);
     for path in files(root) {
         let text = std::fs::read(root.join(&path)).unwrap();
         if !text[..text.len().min(BINARY_PREFIX_BYTES)].contains(&0) {

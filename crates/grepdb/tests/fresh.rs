@@ -1,12 +1,14 @@
 //! A tree changes. What does an update read, and what do searches find before it?
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use faultless_grepdb::{
-    BlockSource, Database, Location, OutputFormat, QueryPlan, Rules, Search, SearchReport, UpdateReport,
+use faultless_grepdb::engine::{
+    BlockSource, Database, Location, OutputFormat, QueryPlan, Search, SearchReport,
 };
+use faultless_grepdb::{Rules, UpdateReport};
 use grep_printer::StandardBuilder;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
@@ -45,11 +47,13 @@ fn large_tree() -> tempfile::TempDir {
 }
 
 fn build(root: &Path) -> UpdateReport {
-    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| {}).unwrap()
+    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| ControlFlow::Continue(()))
+        .unwrap()
 }
 
 fn update(root: &Path) -> (u64, u64) {
-    let updated = Database::update(&Location::in_tree(root), None, 2, &mut |_| {}).unwrap();
+    let updated =
+        Database::update(&Location::in_tree(root), None, 2, &mut |_| ControlFlow::Continue(())).unwrap();
     (updated.read, updated.removed)
 }
 
@@ -61,7 +65,7 @@ fn search(database: &Database) -> (String, SearchReport) {
         matcher: &matcher,
         plan: QueryPlan::FULL_SCAN,
         searcher: &searcher,
-        format: &OutputFormat::Standard(StandardBuilder::new(), None),
+        format: &OutputFormat::standard(StandardBuilder::new(), None),
         color: false,
         separator: b"",
         follows_output: false,
@@ -75,6 +79,7 @@ fn search(database: &Database) -> (String, SearchReport) {
         threads: &|| 2,
         block_source: BlockSource::Pool,
         first_match_only: false,
+        cancel: None,
     };
     let (out, searched) = search.run(database, Vec::new()).unwrap();
     (String::from_utf8(out).unwrap(), searched)
@@ -189,9 +194,10 @@ fn a_tree_that_has_vanished_empties_no_database() {
     let root = tree();
     let kept = tempfile::tempdir().unwrap();
     let location = Location { folder: kept.path().join("db"), root: root.path().join("a") };
-    Database::build(&location, &Rules::default(), 2, &mut |_| {}).unwrap();
+    Database::build(&location, &Rules::default(), 2, &mut |_| ControlFlow::Continue(())).unwrap();
     fs::rename(root.path().join("a"), root.path().join("c")).unwrap();
-    let error = Database::update(&location, None, 2, &mut |_| {}).unwrap_err().to_string();
+    let error =
+        Database::update(&location, None, 2, &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
     assert!(error.starts_with("walk /"), "{error}");
     let database = Database::open(&location).unwrap().unwrap();
     assert!(database.files().unwrap().count() == 2);
@@ -225,14 +231,14 @@ fn what_is_remembered_never_hides_a_change() {
         let root = tempfile::tempdir().unwrap();
         let location = |name: &str| Location { folder: kept.path().join(name), root: root.path().into() };
         let rules = Rules { hidden: dice(2) == 0, ..Rules::default() };
-        Database::build(&location("old"), &rules, 2, &mut |_| {}).unwrap();
+        Database::build(&location("old"), &rules, 2, &mut |_| ControlFlow::Continue(())).unwrap();
         for step in 0..12 {
             (0..=dice(4)).for_each(|_| change(root.path(), &mut dice));
             if dice(2) == 0 {
                 settle();
             }
-            Database::update(&location("old"), None, 2, &mut |_| {}).unwrap();
-            Database::build(&location("new"), &rules, 2, &mut |_| {}).unwrap();
+            Database::update(&location("old"), None, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+            Database::build(&location("new"), &rules, 2, &mut |_| ControlFlow::Continue(())).unwrap();
             let paths = |name| {
                 let database = Database::open(&location(name)).unwrap().unwrap();
                 let paths = database.files().unwrap().map(|file| String::from_utf8(file.path).unwrap());

@@ -1,6 +1,6 @@
 //! How a search runs.
 
-use faultless_grepdb::BlockSource;
+use faultless_grepdb::engine::BlockSource;
 
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]

@@ -6,7 +6,7 @@ use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use faultless_grepdb::{Database, Location};
+use faultless_grepdb::engine::{Database, Location};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, connect,
     sendmsg, socket_with,

@@ -5,6 +5,7 @@
 //!
 //! It does not read or pack files (`segments`).
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::build::segments::{BuildPlan, Progress, WrittenSegment, build_segments};
@@ -40,12 +41,12 @@ impl Database {
     /// Builds the database at `location` from scratch, and replaces an existing one.
     ///
     /// # Errors
-    /// The tree can't be walked, or the database can't be written. An existing database then stays in force.
+    /// The tree can't be walked, the database can't be written, or `progress` says to stop. An existing database then stays in force.
     pub fn build(
         location: &Location,
         rules: &Rules,
         threads: usize,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<UpdateReport> {
         std::fs::read_dir(&location.root).map_err(Error::io("walk", &location.root))?;
         let folder = DatabaseFolder::at(&location.folder);

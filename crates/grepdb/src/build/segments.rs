@@ -7,7 +7,7 @@
 //! It does not choose the files (`fresh`), or commit the segments (`commit`).
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
@@ -58,10 +58,10 @@ pub(crate) struct BuildPlan<'a> {
 /// Writes the segments of `plan`. No files make no segments.
 ///
 /// # Errors
-/// A segment can't be written. Finished segments stay on disk until the next commit.
+/// A segment can't be written, or `progress` says to stop. Finished segments stay on disk until the next commit.
 pub(crate) fn build_segments(
     plan: &BuildPlan<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Vec<WrittenSegment>> {
     let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum();
     let dictionary =
@@ -150,7 +150,7 @@ fn collect(
     jobs: &[Range<usize>],
     plan: &BuildPlan<'_>,
     output: &mut SegmentOutput<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     of_bytes: u64,
     turns: &Turns,
 ) -> Result<()> {
@@ -162,7 +162,9 @@ fn collect(
             output.add(chunks)?;
             so_far.files += jobs[at].len() as u64;
             so_far.bytes += plan.files[jobs[at].clone()].iter().map(|file| file.size_bytes).sum::<u64>();
-            progress(so_far);
+            if progress(so_far).is_break() {
+                return Err(Error::Cancelled);
+            }
             at += 1;
             turns.advance();
         }

@@ -4,6 +4,7 @@
 //!
 //! It does not compare files (`plan`), or watch the tree (`watch`).
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::build::commit::{UpdateReport, commit, report, save_snapshot, segment_meta};
@@ -40,17 +41,17 @@ impl Database {
         location: &Location,
         rules: Option<&Rules>,
         threads: usize,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<UpdateReport> {
         let folder = DatabaseFolder::at(&location.folder);
         if folder.manifest()?.is_none() {
-            return Err(Error::Missing(location.folder.clone()));
+            return Err(Error::Missing(location.root.clone()));
         }
         let _lock = folder.lock()?;
         let changed = ChangeLog::read(&location.folder)?;
         // The files of an unreadable segment are read again, as if they were new.
         let Some(mut database) = Self::open_with(location, Some(&mut |_| {}))? else {
-            return Err(Error::Missing(location.folder.clone()));
+            return Err(Error::Missing(location.root.clone()));
         };
         let walked_ns = now_ns();
         let new_rules = rules.filter(|rules| **rules != database.manifest.rules);
@@ -111,7 +112,7 @@ impl Database {
     /// There is no database, or the change log can't be written.
     pub fn mark_changed(location: &Location, files: &[PathBuf]) -> Result<usize> {
         let Some(manifest) = DatabaseFolder::at(&location.folder).manifest()? else {
-            return Err(Error::Missing(location.folder.clone()));
+            return Err(Error::Missing(location.root.clone()));
         };
         let roots = WalkRoot::all(&location.root, &manifest.rules)?;
         let mut matchers: Vec<_> = roots.iter().map(WalkRoot::path_matcher).collect();

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ impl TreeWatcher<'_> {
     /// database can't be written.
     pub fn run(&self, tell: &mut dyn FnMut(WatchEvent)) -> Result<()> {
         if DatabaseFolder::at(&self.location.folder).manifest()?.is_none() {
-            return Err(Error::Missing(self.location.folder.clone()));
+            return Err(Error::Missing(self.location.root.clone()));
         }
         let _lock = self.lock()?;
         let (sender, events) = channel();
@@ -105,7 +106,7 @@ impl TreeWatcher<'_> {
     /// The folders that a walk visits.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         let Some(manifest) = DatabaseFolder::at(&self.location.folder).manifest()? else {
-            return Err(Error::Missing(self.location.folder.clone()));
+            return Err(Error::Missing(self.location.root.clone()));
         };
         let saved =
             FolderSnapshot::load(&self.location.folder, manifest.generation).map(|saved| saved.folders);
@@ -147,7 +148,7 @@ impl TreeWatcher<'_> {
         pending: &mut PendingChanges,
         tell: &mut dyn FnMut(WatchEvent),
     ) -> Result<()> {
-        match Database::update(self.location, None, self.threads, &mut |_| {}) {
+        match Database::update(self.location, None, self.threads, &mut |_| ControlFlow::Continue(())) {
             Ok(updated) => {
                 // Files may have come into a new folder before it was watched. Another update finds them.
                 let update_is_due = watches.replace(&self.folders()?)?;

@@ -9,7 +9,6 @@
 
 use std::io::Write;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::index::trigram::SUBCHUNK_BYTES;
@@ -68,7 +67,7 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
             let Some(printer) = &mut printer else { break };
             worker.search_stored(printer, entry, &text[span])?;
         }
-        if state.stop.load(Ordering::Relaxed) {
+        if state.is_stopped() {
             break;
         }
     }

@@ -52,6 +52,9 @@ pub(super) fn search_on_disk<'o, W: Write + Send>(
     };
     let mut printer = worker.printer(slot);
     for path in paths {
+        if state.is_stopped() {
+            break;
+        }
         if let Some(file) = DiskFile::at(&state.database.location, &path, state.search.display_path)
             && let Err(error) = worker.search_disk_file(&mut printer, &file)
         {

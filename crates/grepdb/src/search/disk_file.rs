@@ -14,7 +14,7 @@ pub struct DiskFile {
     pub display_path: Vec<u8>,
     /// The path below the root, which decides its place in the output.
     pub tree_path: Vec<u8>,
-    /// The user named the file, so [`binary_named`](crate::Search::binary_named) applies.
+    /// The user named the file, so [`binary_named`](crate::engine::Search::binary_named) applies.
     pub is_named: bool,
     /// The user named its encoding, so a byte order mark does not count.
     pub has_encoding: bool,

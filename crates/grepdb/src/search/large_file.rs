@@ -75,6 +75,9 @@ fn may_match<W: Write + Send>(
         return Ok(true);
     }
     for number in run.numbers() {
+        if worker.state.is_stopped() {
+            return Ok(false);
+        }
         let mask = worker.state.candidate_mask(task.segment, number);
         if mask == 0 {
             continue;
@@ -114,7 +117,7 @@ impl<W> RunReader<'_, W> {
     /// Decompresses the next chunk, or opens the file on disk if the chunk is damaged. Returns whether there is more
     /// text.
     fn next_chunk(&mut self) -> bool {
-        let Some(chunk) = self.chunks.next() else { return false };
+        let Some(chunk) = self.chunks.next().filter(|_| !self.state.is_stopped()) else { return false };
         (self.text, self.at) = (None, 0);
         match self.state.chunk_text(self.segment, chunk) {
             Ok(text) => self.text = Some(text),

@@ -5,6 +5,7 @@
 //! It does not choose colours or layout (`cli`).
 
 mod lines;
+pub(crate) mod records;
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -15,17 +16,19 @@ use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 pub use lines::LineFormat;
 use lines::LineSink;
+use records::RecordSink;
 use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
 
 /// How matches are printed.
 #[derive(Clone, Debug)]
-pub enum OutputFormat {
-    /// Lines. With a [`LineFormat`], text in memory is printed by a faster printer without colours.
+pub struct OutputFormat(PrinterBuilder);
+
+#[derive(Clone, Debug)]
+enum PrinterBuilder {
     Standard(StandardBuilder, Option<LineFormat>),
-    /// Counts or paths.
     Summary(SummaryBuilder),
-    /// JSON lines.
     Json(JSONBuilder),
+    Records,
 }
 
 /// Writes with or without colours.
@@ -93,6 +96,7 @@ pub(crate) enum Printer<W: Write> {
     Standard(grep_printer::Standard<ColorWriter<W>>, Option<LineFormat>),
     Summary(grep_printer::Summary<ColorWriter<W>>),
     Json(grep_printer::JSON<ColorWriter<W>>),
+    Records(W),
 }
 
 /// The text to search.
@@ -115,12 +119,35 @@ pub(crate) struct FileOutcome {
 }
 
 impl OutputFormat {
+    /// Matches as records, for [`records::next_record`].
+    pub(crate) const RECORDS: Self = Self(PrinterBuilder::Records);
+
+    /// Lines. With a [`LineFormat`], text in memory is printed by a faster printer without colours.
+    #[must_use]
+    pub fn standard(builder: StandardBuilder, lines: Option<LineFormat>) -> Self {
+        Self(PrinterBuilder::Standard(builder, lines))
+    }
+
+    /// Counts or paths.
+    #[must_use]
+    pub fn summary(builder: SummaryBuilder) -> Self {
+        Self(PrinterBuilder::Summary(builder))
+    }
+
+    /// JSON lines.
+    #[must_use]
+    pub fn json(builder: JSONBuilder) -> Self {
+        Self(PrinterBuilder::Json(builder))
+    }
+
     pub(crate) fn printer<W: Write>(&self, out: W, color: bool) -> Printer<W> {
-        let out = ColorWriter::new(out, color);
-        match self {
-            Self::Standard(builder, lines) => Printer::Standard(builder.build(out), lines.filter(|_| !color)),
-            Self::Summary(builder) => Printer::Summary(builder.build(out)),
-            Self::Json(builder) => Printer::Json(builder.build(out)),
+        match &self.0 {
+            PrinterBuilder::Standard(builder, lines) => {
+                Printer::Standard(builder.build(ColorWriter::new(out, color)), lines.filter(|_| !color))
+            }
+            PrinterBuilder::Summary(builder) => Printer::Summary(builder.build(ColorWriter::new(out, color))),
+            PrinterBuilder::Json(builder) => Printer::Json(builder.build(ColorWriter::new(out, color))),
+            PrinterBuilder::Records => Printer::Records(out),
         }
     }
 }
@@ -155,6 +182,12 @@ impl<W: Write> Printer<W> {
                 let mut sink = printer.sink_with_path(matcher, path);
                 search_haystack(searcher, matcher, text, &mut sink)?;
                 Ok(FileOutcome { matched: sink.has_match(), stats: Some(sink.stats().clone()) })
+            }
+            Self::Records(out) => {
+                let path = path.as_os_str().as_bytes();
+                let mut sink = RecordSink { out, matcher, path, matched: false };
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.matched, stats: None })
             }
         }
     }

@@ -129,6 +129,19 @@ fn expression(pattern: &str, options: PatternOptions) -> Result<Hir> {
     parsed.map_err(|error| Error::Pattern(error.to_string()))
 }
 
+/// The mistake in a regular expression, and its character. `None` if the expression is valid.
+#[must_use]
+pub fn mistake(pattern: &str, unicode: bool) -> Option<String> {
+    let error = ParserBuilder::new().unicode(unicode).utf8(false).build().parse(pattern).err()?;
+    let (what, begin) = match &error {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span().start.offset),
+        _ => return None,
+    };
+    let at = pattern[..begin].chars().count() + 1;
+    Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
+}
+
 /// Strings in lower case.
 type Strings = BTreeSet<Vec<u8>>;
 

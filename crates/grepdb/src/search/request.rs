@@ -4,6 +4,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::search::block_source::BlockSource;
+use crate::search::cancel::CancellationToken;
 use crate::search::print::OutputFormat;
 use crate::search::query_plan::QueryPlan;
 
@@ -43,4 +44,6 @@ pub struct Search<'a> {
     pub block_source: BlockSource,
     /// Stop at the first match.
     pub first_match_only: bool,
+    /// Stop when this is cancelled.
+    pub cancel: Option<&'a CancellationToken>,
 }

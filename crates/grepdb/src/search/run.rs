@@ -189,7 +189,7 @@ impl Search<'_> {
 /// Works on one task after another until none is left or the search stops.
 fn run_worker<W: Write + Send>(mut worker: Worker<'_, W>) {
     let state = worker.state;
-    while !state.stop.load(Ordering::Relaxed) && !state.output.has_failed() {
+    while !state.is_stopped() && !state.output.has_failed() {
         // The others wait for this number, so its slot must be opened.
         let number = state.next.fetch_add(1, Ordering::Relaxed);
         let result = match state.tasks.get(number) {

@@ -11,6 +11,7 @@ use grep_printer::Stats;
 use crate::error::{Error, Result};
 use crate::index::posting_list::Candidates;
 use crate::search::block_source::TextBlock;
+use crate::search::cancel::CancellationToken;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::{OrderedOutput, OutputSlot};
 use crate::search::request::Search;
@@ -67,6 +68,12 @@ pub(crate) struct SearchState<'a, W> {
 }
 
 impl<W> SearchState<'_, W> {
+    /// Whether to begin no further text.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let is_cancelled = |cancel: &CancellationToken| cancel.is_cancelled();
+        self.stop.load(Ordering::Relaxed) || self.search.cancel.is_some_and(is_cancelled)
+    }
+
     /// The candidate subchunks of a chunk, as bits.
     pub(crate) fn candidate_mask(&self, segment: u32, chunk: u32) -> u16 {
         self.candidates[segment as usize][chunk as usize]

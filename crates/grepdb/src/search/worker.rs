@@ -17,6 +17,7 @@ use grep_matcher::{LineMatchKind, Matcher};
 use grep_searcher::Searcher;
 
 use crate::error::{Error, Result};
+use crate::search::cancel::CancellableReader;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
 use crate::search::prefilter::{NeedleStats, Prefilter};
@@ -138,6 +139,9 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let outcome = if !disk_file.has_encoding && has_utf32_bom(&file) {
             let mut text = TextReader::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
             printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
+        } else if let Some(cancel) = search.cancel {
+            let mut file = CancellableReader { reader: &file, cancel };
+            printer.search(searcher, search.matcher, path, Haystack::Stream(&mut file))
         } else {
             printer.search(searcher, search.matcher, path, Haystack::File(&file))
         };

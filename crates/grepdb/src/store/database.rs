@@ -40,6 +40,15 @@ impl Location {
     pub fn in_tree(root: &Path) -> Self {
         Self { folder: root.join(FOLDER).join("grep"), root: root.to_path_buf() }
     }
+
+    /// The nearest database that lies inside its own tree, from `folder` upwards.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(folder: &Path) -> Result<Self> {
+        let root = Database::find_root(folder).ok_or_else(|| Error::Missing(folder.to_path_buf()))?;
+        Ok(Self::in_tree(&root))
+    }
 }
 
 impl Database {

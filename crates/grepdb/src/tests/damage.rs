@@ -1,13 +1,15 @@
 //! Damaged databases. A search finds the right lines or says that it can't, and an update repairs the database.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::{
     Lines, PATTERNS, Pattern, assert_same, build, files, same_lines, scanned, searched, searched_in, update,
     write,
 };
-use crate::{DamagedPart, Database, Error, Location};
+use crate::engine::{Database, Location};
+use crate::{DamagedPart, Error};
 
 /// A tree of some MB with large and small files, in several segments.
 fn tree(root: &Path) {
@@ -122,7 +124,10 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
         unsearched += usize::from(!all);
         if !all || place % 10 == 0 {
             if Database::check(&Location::in_tree(root.path())).is_err()
-                || Database::update(&Location::in_tree(root.path()), None, 2, &mut |_| {}).is_err()
+                || Database::update(&Location::in_tree(root.path()), None, 2, &mut |_| {
+                    ControlFlow::Continue(())
+                })
+                .is_err()
             {
                 built += 1;
                 build(root.path());

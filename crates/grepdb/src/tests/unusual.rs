@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{PATTERNS, build, same_lines, scanned, searched, update, write};
+use crate::Rules;
 use crate::build::segments::packed;
+use crate::engine::{Database, Location};
 use crate::store::file_entry::FileKind;
 use crate::tree::content::TextReader;
 use crate::tree::walk::{TreeFile, walk};
 use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
-use crate::{Database, Location, Rules};
 
 #[test]
 fn pipes_sockets_and_links_are_no_files_and_nobody_waits_for_them() {

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{IncrementalIgnore, WalkBuilder};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
@@ -66,11 +67,7 @@ impl WalkRoot {
     /// # Errors
     /// A glob or an expression is invalid.
     pub(crate) fn all(root: &Path, rules: &Rules) -> Result<Vec<Self>> {
-        let mut overrides = ignore::overrides::OverrideBuilder::new(root);
-        for glob in &rules.globs {
-            overrides.add(glob).map_err(|error| Error::Pattern(format!("glob {glob}: {error}")))?;
-        }
-        let overrides = overrides.build().map_err(|error| Error::Pattern(error.to_string()))?;
+        let overrides = overrides(root, &rules.globs)?;
         let whole = [RuleGroup { folders: vec![root.to_path_buf()], ..RuleGroup::default() }];
         let groups = if rules.groups.is_empty() { &whole[..] } else { &rules.groups };
         let mut all = Vec::new();
@@ -139,6 +136,20 @@ impl PathMatcher {
             && folders.into_iter().all(|folder| named(folder, true))
             && !self.ignore.iter_mut().any(|ignore| ignore.matched(below, is_folder).is_ignore())
     }
+}
+
+/// Compiles globs as ripgrep's `-g`, for files below `root`.
+///
+/// # Errors
+/// A glob is invalid.
+pub(crate) fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
+    let mut builder = OverrideBuilder::new(root);
+    for glob in globs {
+        builder.add(glob).map_err(|error| {
+            Error::Pattern(format!("glob {glob}: {error}; a backslash before a character takes it as it is"))
+        })?;
+    }
+    builder.build().map_err(|error| Error::Pattern(error.to_string()))
 }
 
 /// Compiles expressions of a project file, which ignore case.
