@@ -1,4 +1,6 @@
-"""Large NumPy arrays from a pool that keeps its pages: they fault once, and not in every round.
+"""Large NumPy arrays from a pool that keeps its pages, and an indexed code search.
+
+Pooled arrays fault once, and not in every round:
 
 >>> import faultless, numpy
 >>> with faultless.numpy_pool():            # in this thread, inside the block
@@ -6,12 +8,26 @@
 >>> faultless.use_for_numpy()               # from now on, in the whole process
 >>> faultless.stats()["in_use_bytes"] >= a.nbytes
 True
+
+The search has a database of the tree's text:
+
+>>> import pathlib, tempfile
+>>> tree = pathlib.Path(tempfile.mkdtemp())
+>>> _ = (tree / "a.c").write_text("int fooo_bar;\\n")
+>>> _ = faultless.Index.build(tree)         # once
+>>> for match in faultless.index(tree).search("fooo?.bar"):
+...     print(match.path, match.line_number, match.line[slice(*match.spans[0])])
+a.c 1 fooo_bar
 """
 
+import os
 from contextlib import contextmanager
+from typing import Union
 
 from faultless._native import (
     THRESHOLD_BYTES,
+    Index,
+    Matches,
     exchange_handler,
     pool_handler,
     prewarm,
@@ -19,8 +35,47 @@ from faultless._native import (
     stats,
     stats_text,
 )
+from faultless.search import (
+    DamagedDatabaseError,
+    DatabaseVersionError,
+    FileError,
+    LockedDatabaseError,
+    Match,
+    MissingDatabaseError,
+    PatternError,
+    SearchError,
+    SearchWarning,
+)
 
-__all__ = ["THRESHOLD_BYTES", "numpy_pool", "prewarm", "stats", "stats_text", "use_for_numpy"]
+__all__ = [
+    "THRESHOLD_BYTES",
+    "DamagedDatabaseError",
+    "DatabaseVersionError",
+    "FileError",
+    "Index",
+    "LockedDatabaseError",
+    "Match",
+    "Matches",
+    "MissingDatabaseError",
+    "PatternError",
+    "SearchError",
+    "SearchWarning",
+    "index",
+    "numpy_pool",
+    "prewarm",
+    "stats",
+    "stats_text",
+    "use_for_numpy",
+]
+
+
+def index(path: Union[str, "os.PathLike[str]"] = ".") -> Index:
+    """The database of the folder `path`, or of the nearest folder above it that has one.
+
+    `Index.build` or the command `faultless index init` makes it. `search` of the result finds lines, `update` reads the
+    files that changed.
+    """
+    return Index(path)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-//! The Python package's native half: NumPy's memory handler, and the pool's counters.
+//! The Python package's native half: NumPy's memory handler, the pool's counters, and the search.
 //!
-//! In: calls of `faultless/__init__.py`. Out: capsules for NumPy, numbers, text.
+//! In: calls of `faultless/__init__.py`. Out: capsules for NumPy, numbers, text, matches.
 
 mod handler;
 mod numpy;
+mod search;
 
 use faultless_pool::{Format, Stats, process, tuning};
 use pyo3::exceptions::PyValueError;
@@ -48,7 +49,9 @@ mod _native {
     #[pymodule_export]
     use super::{
         numpy::{exchange_handler, pool_handler, replace_default_handler},
-        prewarm, stats, stats_text,
+        prewarm,
+        search::{Index, Matches},
+        stats, stats_text,
     };
 
     /// Bytes from which an array's data comes from the pool.
