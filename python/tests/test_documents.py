@@ -17,10 +17,11 @@ def programs():
                 yield rest.split("```")[0]
 
 
-def test_programs_in_the_documents_run():
+def test_programs_in_the_documents_run(tmp_path):
     ran = 0
     for program in programs():
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
         assert done.returncode == 0, program + done.stderr
         ran += 1
     assert ran >= 1

@@ -1,4 +1,4 @@
-//! The front door of the library: what a search hands to its callback, how it ends, and what it says about it.
+//! The front door of the library: the matches that a callback gets, the ways to end a search, and its notices.
 //!
 //! Guards against: matches in another form than ripgrep's, callbacks after the end, and errors without a remedy.
 

@@ -1,4 +1,4 @@
-//! What a user must know about a result: where it is older than the tree.
+//! Notices that a result is older than the tree.
 //!
 //! In: counts of a search or of a list of paths. Out: a [`Notice`], as a line of text.
 
