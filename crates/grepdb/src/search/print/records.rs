@@ -37,14 +37,15 @@ pub struct Match<'m> {
 }
 
 /// Writes a record for each match in one file.
-pub(super) struct RecordSink<'p, W> {
-    pub(super) out: &'p mut W,
+pub(super) struct RecordSink<'p> {
+    /// Not generic: `faultless-grep` would have this code for each of its outputs, and needs none of it.
+    pub(super) out: &'p mut dyn Write,
     pub(super) matcher: &'p RegexMatcher,
     pub(super) path: &'p [u8],
     pub(super) matched: bool,
 }
 
-impl<W: Write> Sink for RecordSink<'_, W> {
+impl Sink for RecordSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
