@@ -4,6 +4,8 @@ use std::sync::Barrier;
 use faultless_pool::tuning::{GRANULE_BYTES, HEAD_SLABS, SLAB_BYTES};
 use faultless_pool::{Backend, Kernel, Page, Policy, Pool, Retain, Span};
 
+use crate::all_are;
+
 const HUGETLB: Policy = Policy {
     page: Page::Hugetlb,
     retain: Retain { bytes: 0, decay_ns: None },
@@ -33,7 +35,7 @@ fn zeroed_memory_is_zero_after_less_than_a_page_was_freed() {
     let _neighbour = pool.alloc(SLAB_BYTES / 4).unwrap();
     block.fill(7);
     drop(block);
-    assert!(pool.alloc_zeroed(SLAB_BYTES / 4).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc_zeroed(SLAB_BYTES / 4).unwrap(), 0));
 }
 
 #[test]
@@ -45,7 +47,7 @@ fn threads_that_need_more_of_the_range_at_once_lose_nothing() {
             barrier.wait();
             let mut blocks: Vec<_> = (0..30).map(|_| pool.alloc(SLAB_BYTES / 2).unwrap()).collect();
             blocks.iter_mut().for_each(|block| block.fill(tag));
-            assert!(blocks.iter().all(|block| block.iter().all(|&byte| byte == tag)));
+            assert!(blocks.iter().all(|block| all_are(block, tag)));
         };
         std::thread::scope(|scope| {
             for tag in 1..5 {

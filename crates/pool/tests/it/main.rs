@@ -13,3 +13,9 @@ mod sparse;
 mod threads;
 #[cfg(not(miri))]
 mod waiting;
+
+/// Whether every byte has this value. Compares pieces, because a loop over bytes that nobody optimized takes seconds.
+fn all_are(bytes: &[u8], value: u8) -> bool {
+    let piece = [value; 1 << 12];
+    bytes.chunks(piece.len()).all(|bytes| bytes == &piece[..bytes.len()])
+}

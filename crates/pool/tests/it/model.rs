@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use faultless_pool::{Fake, Memory, Page, Policy, Pool, Prefault, Retain, tuning};
 use proptest::prelude::*;
 
+use crate::all_are;
+
 #[derive(Clone, Debug)]
 enum Step {
     Alloc { len: usize, align: usize, zeroed: bool },
@@ -306,7 +308,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
     let after = pool.stats();
     assert_eq!((after.in_use_bytes, after.retained_bytes), (before.in_use_bytes, before.retained_bytes));
     let other = pool.alloc_zeroed(40 << 10).unwrap();
-    assert!(other.iter().all(|&byte| byte == 0), "elsewhere than the place that was lost");
+    assert!(all_are(&other, 0), "elsewhere than the place that was lost");
     drop((block, neighbour, other));
     assert_eq!(pool.stats().in_use_bytes, 0);
 }
@@ -320,7 +322,7 @@ fn a_refused_purge_is_counted_and_ends() {
     drop(pool.alloc(16 << 10));
     assert!(pool.stats().purge_failures > 0);
     let block = pool.alloc_zeroed(16 << 10).unwrap();
-    assert!(block.iter().all(|&byte| byte == 0), "what could not be purged is still dirty");
+    assert!(all_are(&block, 0), "what could not be purged is still dirty");
 }
 
 #[cfg(not(miri))]

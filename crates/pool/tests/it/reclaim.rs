@@ -2,6 +2,8 @@
 
 use faultless_pool::{Fake, Memory, Policy, Pool, Retain, tuning};
 
+use crate::all_are;
+
 const SLAB: usize = tuning::SLAB_BYTES;
 
 fn pool(slabs: usize) -> Pool<Fake> {
@@ -162,7 +164,7 @@ fn stays_dirty(pool: &Pool<faultless_pool::Kernel>) {
     let stats = pool.stats();
     assert_eq!((stats.retained_bytes, stats.zeroed_bytes, stats.purged_bytes), (2 * SLAB, 0, 0));
     assert!(stats.purge_failures > 0);
-    assert!(pool.alloc_zeroed(2 * SLAB).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc_zeroed(2 * SLAB).unwrap(), 0));
     assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (2 * SLAB, 0));
 }
 

@@ -1,6 +1,8 @@
 //! A large block that the program hardly touches costs little: to retain, and to zero again.
 use faultless_pool::{Kernel, Page, Policy, Pool, Scrub};
 
+use crate::all_are;
+
 const MIB: usize = 1 << 20;
 
 fn pool(page: Page) -> Pool<Kernel> {
@@ -41,7 +43,7 @@ fn a_block_that_shrinks_is_wiped_where_its_end_was_written() {
     assert_eq!((stats.retained_bytes, stats.scrubbed_bytes), (0, 0), "it went back");
     assert!(block.resize(MIB / 2));
     assert_eq!(pool.stats().scrubbed_bytes as usize, MIB / 2, "of little nobody asks what was touched");
-    assert!(pool.alloc(63 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc(63 * MIB).unwrap(), 0));
     assert_eq!(block[0], 1);
 }
 
@@ -54,7 +56,7 @@ fn where_a_block_was_copied_from_nothing_stays() {
     assert!(block.resize(16 * MIB));
     let stats = pool.stats();
     assert_eq!((stats.grown_by_copy, stats.retained_bytes, stats.scrubbed_bytes), (1, 0, 0));
-    assert!(pool.alloc(8 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc(8 * MIB).unwrap(), 0));
     assert_eq!((block[0], block[8 * MIB - 1]), (1, 7));
 }
 
@@ -65,7 +67,7 @@ fn a_secret_is_wiped_where_it_was_written_and_nothing_else_becomes_resident() {
     block[40 * MIB..41 * MIB].fill(7);
     drop(block);
     assert_eq!((pool.stats().retained_bytes, pool.stats().scrubbed_bytes), (MIB, MIB as u64));
-    assert!(pool.alloc(64 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc(64 * MIB).unwrap(), 0));
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn many_short_gaps_cost_no_calls() {
     }
     drop(block);
     assert_eq!((pool.stats().untouched_bytes, pool.stats().retained_bytes), (0, 64 * MIB));
-    assert!(pool.alloc_zeroed(64 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert!(all_are(&pool.alloc_zeroed(64 * MIB).unwrap(), 0));
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn a_block_that_was_touched_all_over_is_kept_and_zeroed() {
     pool.alloc(64 * MIB).unwrap().fill(7);
     assert_eq!((pool.stats().retained_bytes, pool.stats().untouched_bytes), (64 * MIB, 0));
     let zeroed = pool.alloc_zeroed(64 * MIB).unwrap();
-    assert!(zeroed.iter().all(|&byte| byte == 0));
+    assert!(all_are(&zeroed, 0));
     assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (64 * MIB, 0));
 }
 
@@ -105,5 +107,5 @@ fn where_blocks_are_hardly_touched_dirty_pages_are_given_back_instead_of_zeroed(
     let before = pool.stats().renewed_bytes;
     let zeroed = pool.alloc_zeroed(64 * MIB).unwrap();
     assert_eq!((pool.stats().renewed_bytes - before) as usize, 64 * MIB);
-    assert!(zeroed.iter().all(|&byte| byte == 0));
+    assert!(all_are(&zeroed, 0));
 }

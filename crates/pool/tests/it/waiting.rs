@@ -10,6 +10,8 @@ use faultless_pool::{
     Span, Table,
 };
 
+use crate::all_are;
+
 const BLOCK: usize = 640 << 10;
 /// The longest that any thread should have to wait.
 const LONG: Duration = Duration::from_secs(300);
@@ -159,7 +161,7 @@ fn nobody_waits_while_a_block_is_zeroed() {
     let call = interrupted(Policy::default(), |pool| {
         pool.alloc(BLOCK).unwrap().fill(7);
         let zeroed = pool.alloc_zeroed(BLOCK).unwrap();
-        assert!(zeroed.iter().all(|&byte| byte == 0));
+        assert!(all_are(&zeroed, 0));
     });
     assert_eq!(call, "zero");
 }
