@@ -3,7 +3,7 @@
 //!
 //! Out: for each library, the environment variables FAULTLESS_<NAME> (its path) and FAULTLESS_<NAME>_HASH (a
 //! hash of its content). The nested cargo has its own target directory, because the outer cargo holds a lock
-//! on the first one. It fetches nothing that the outer build has fetched already.
+//! on the first one. Clippy and the compiler share it. It fetches nothing that the outer build has fetched already.
 
 #![allow(clippy::print_stdout)]
 
@@ -46,7 +46,9 @@ fn main() {
     ] {
         println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
-    let target_dir = PathBuf::from(variable("OUT_DIR")).join("preload");
+    // OUT_DIR is PROFILE/build/NAME/out, with another NAME under Clippy.
+    let out_dir = PathBuf::from(variable("OUT_DIR"));
+    let target_dir = out_dir.ancestors().nth(3).unwrap_or(&out_dir).join("preload");
     let mut command = Command::new(variable("CARGO"));
     command.args(["build", "--quiet", "--profile", "preload"]);
     for (_, package) in LIBRARIES {
