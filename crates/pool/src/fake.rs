@@ -27,6 +27,8 @@ const ZERO: Content = [0; GRANULE_BYTES / 8];
 #[derive(Debug)]
 pub struct Fake {
     memory: Rc<[Granule]>,
+    /// Where `memory` begins. Miri checks all cells whenever it is borrowed.
+    first: *const Granule,
     slabs: usize,
     clock: Cell<u64>,
     refuses_purge: Cell<bool>,
@@ -38,8 +40,9 @@ impl Fake {
     /// A range of `slabs` slabs.
     pub fn new(slabs: usize) -> Self {
         let granules = (slabs + 1) * SLAB_GRANULES;
-        let memory = (0..granules).map(|_| Granule(Cell::new(ZERO))).collect();
+        let memory: Rc<[Granule]> = (0..granules).map(|_| Granule(Cell::new(ZERO))).collect();
         Self {
+            first: memory.as_ptr(),
             memory,
             slabs,
             clock: Cell::new(0),
@@ -66,12 +69,12 @@ impl Fake {
 
     /// The memory at an offset. It may be written, because it consists of cells.
     pub(crate) fn start(&self, offset: usize) -> *mut u8 {
-        self.memory.as_ptr().cast_mut().cast::<u8>().wrapping_add(self.skip() + offset)
+        self.first.cast_mut().cast::<u8>().wrapping_add(self.skip() + offset)
     }
 
     /// Bytes before the first slab.
     fn skip(&self) -> usize {
-        let start = self.memory.as_ptr().addr();
+        let start = self.first.addr();
         start.next_multiple_of(SLAB_BYTES) - start
     }
 
@@ -90,7 +93,7 @@ impl Backend for Fake {
     fn reserve(&self, _page: Page) -> crate::Result<Reserved<Self>> {
         Ok(Reserved {
             len: self.slabs * SLAB_BYTES,
-            base: self.memory.as_ptr().addr() + self.skip(),
+            base: self.first.addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
             words: vec![0; self.slabs.div_ceil(64) * WORDS],
             blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),

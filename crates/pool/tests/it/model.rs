@@ -213,9 +213,11 @@ impl<B: Memory> Model<B> {
     }
 }
 
-/// The offsets that are checked: both ends of every 4 KiB, and of the block.
+/// The offsets that are checked: both ends of every 4 KiB, and of the block. Under Miri of every granule, because the
+/// fake moves no less.
 fn places(len: usize) -> impl Iterator<Item = usize> {
-    (0..len).step_by(4096).flat_map(move |at| [at, (at + 4095).min(len - 1)])
+    const STEP: usize = if cfg!(miri) { tuning::GRANULE_BYTES } else { 4096 };
+    (0..len).step_by(STEP).flat_map(move |at| [at, (at + STEP - 1).min(len - 1)])
 }
 
 fn read(address: usize) -> u8 {
