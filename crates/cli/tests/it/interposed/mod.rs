@@ -5,14 +5,15 @@
 pub(crate) mod group;
 pub(crate) mod real;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use faultless_wants as wants;
@@ -167,28 +168,37 @@ pub(crate) fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
 /// Like [`compile`], with another compiler, or with flags that not every machine can link.
 #[track_caller]
 pub(crate) fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    /// A program, or why there is none. Tests that need the same one wait for the first of them.
+    type Compiled = Arc<OnceLock<Result<PathBuf, String>>>;
+    static COMPILED: Mutex<BTreeMap<Vec<String>, Compiled>> = Mutex::new(BTreeMap::new());
+    let words = [compiler, source].into_iter().chain(flags.iter().copied()).map(String::from).collect();
+    let compiled =
+        Arc::clone(COMPILED.lock().unwrap_or_else(PoisonError::into_inner).entry(words).or_default());
+    match compiled.get_or_init(|| compile_anew(compiler, source, flags)) {
+        Ok(program) => Some(program.clone()),
+        Err(why) => {
+            wants::missing_package(
+                package(compiler, flags),
+                format_args!("{compiler} {flags:?} {source}: {why}"),
+            );
+            None
+        }
+    }
+}
+
+fn compile_anew(compiler: &str, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let program = scratch(&path.file_stem().unwrap_or_default().to_string_lossy());
-    let missing = |why: &str| {
-        wants::missing_package(
-            package(compiler, flags),
-            format_args!("{compiler} {flags:?} {source}: {why}"),
-        );
-        None
-    };
     let mut command = Command::new(compiler);
     command.args(["-O1", "-fno-builtin", "-w"]).args(flags).arg("-o").args([&program, &path]);
-    let out = match command.output() {
-        Ok(out) => out,
-        Err(error) => return missing(&error.to_string()),
-    };
+    let out = command.output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&out.stderr);
     if out.status.success() {
-        return Some(program);
+        return Ok(program);
     }
     let may_fail = !["cc", "c++"].contains(&compiler) || flags.contains(&"-static");
     assert!(may_fail, "{source} does not compile: {said}");
-    missing(said.lines().next().unwrap_or_default())
+    Err(said.lines().next().unwrap_or_default().to_owned())
 }
 
 /// The package to install for a compiler, or for a library in the flags.
