@@ -37,21 +37,31 @@ THREADS = (1, 2, 4, 8, 16)
 FIELDS = ["query", "round", "order", "arm", "wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "lines"]
 
 
-def commands(args, pattern, ignore_case):
-    """Arm -> command that prints path, number and line of every match."""
-    quoted, i = shlex.quote(pattern), "-i " if ignore_case else ""
-    found = {"faultless": f"{args.faultless} grep -j2 -nH {i}{quoted}"}
-    if shutil.which("qgrep"):
+def verb(args, name):
+    """`faultless NAME`, or the program of that name beside a `faultless-grep`."""
+    folder, program = os.path.split(args.faultless)
+    return f"{folder}/faultless-{name}" if program == "faultless-grep" else f"{args.faultless} {name}"
+
+
+def commands(args, pattern, ignore_case, flags="", mode="-n"):
+    """Arm -> command that prints path, number and line of every match; with mode -c or -l counts or paths.
+
+    `flags` are flags that all programs share, `-w` for example; qgrep and csearch know none.
+    """
+    quoted, i = shlex.quote(pattern), "".join(f"{flag} " for flag in ("-i" if ignore_case else "", flags) if flag)
+    found = {"faultless": f"{verb(args, 'grep')} -j2 {mode}H {i}-e {quoted}"}
+    if shutil.which("qgrep") and not flags and mode == "-n":
         found["qgrep"] = f"qgrep search tree {i.strip(' -')} {quoted}".replace("  ", " ")
-    if shutil.which("csearch"):
-        found["csearch"] = f"csearch -n {i}{quoted}"
+    if shutil.which("csearch") and not flags:
+        found["csearch"] = f"csearch {mode} {i}-- {quoted}"
     for rg in [name for name in ("rg", "rg15") if shutil.which(name)]:
-        found[rg] = f"{rg} -j2 -nH --no-heading {i}{quoted} ."
+        found[rg] = f"{rg} -j2 {mode}H --no-heading {i}-e {quoted} ."
     if shutil.which("ugrep"):
-        found["ugrep"] = f"ugrep -J2 -rn {i}{quoted} ."
-    if shutil.which("git") and os.path.isdir(f"{args.tree}/.git"):
-        found["git"] = f"git grep -n {i}-E {quoted}"
-    found["grep"] = f"grep --exclude-dir=.faultless -rn {i}-E {quoted} ."
+        found["ugrep"] = f"ugrep -J2 -rI{mode.strip('-')} {'-m1, ' if mode == '-c' else ''}{i}-e {quoted} ."
+    if shutil.which("git") and "-U" not in flags:
+        index = "" if os.path.isdir(f"{args.tree}/.git") else "--no-index --exclude-standard "
+        found["git"] = f"git grep {index}-I {mode} {i}-E -e {quoted}"
+    found["grep"] = f"grep --exclude-dir=.faultless -r {mode} {i}-E -e {quoted} ."
     chosen = args.arms.split(",") if args.arms else list(found)
     return {arm: command for arm, command in found.items() if arm in chosen}
 
@@ -64,7 +74,7 @@ def databases(args):
     os.makedirs(args.work, exist_ok=True)
     os.chdir(args.tree)
     if not os.path.isdir(f"{args.tree}/.faultless"):
-        subprocess.run([args.faultless, "index", "init", args.tree], check=True, stdout=sys.stderr)
+        subprocess.run([*verb(args, "index").split(), "init", args.tree], check=True, stdout=sys.stderr)
     if shutil.which("qgrep") and not os.path.isdir(os.environ["QGREP_HOME"]):
         os.makedirs(os.environ["QGREP_HOME"] + "/.qgrep")
         with open(os.environ["QGREP_HOME"] + "/.qgrep/tree.cfg", "w") as file:
@@ -78,7 +88,7 @@ def measure(args):
     cells = [(query, arm, command) for query, (pattern, ignore, *_) in QUERIES.items()
              for arm, command in commands(args, pattern, ignore).items() if (query, arm) not in HOPELESS]
     scan = commands(args, SCAN[0], SCAN[1])
-    cells += [("scan", arm, command.replace("grep -j2", "grep --brute-force -j2") if arm == "faultless" else command)
+    cells += [("scan", arm, command.replace(" -j2", " --brute-force -j2", 1) if arm == "faultless" else command)
               for arm, command in scan.items() if arm in ("faultless", "qgrep", "rg", "rg15", "ugrep")]
     cells += [("start", "true", "true"), ("start", "faultless", f"{args.faultless} --version")]
     with record.Record(args, FIELDS, {f"{query} {arm}": command for query, arm, command in cells}) as table:
@@ -96,7 +106,7 @@ def measure_scaling(args):
     """By the number of threads: queries beside ripgrep, and all chunks with each source of memory."""
     cells = []
     for threads in THREADS:
-        ours = f"{args.faultless} grep -j{threads} -nH"
+        ours = f"{verb(args, 'grep')} -j{threads} -nH"
         for query in ("int", "classes", "optional"):
             pattern = shlex.quote(QUERIES[query][0])
             cells.append((query, threads, "faultless", f"{ours} {pattern}"))
@@ -128,7 +138,7 @@ def summary_scaling(paths):
 
 def measure_builds(args):
     """Builds by each program, and updates of ours."""
-    ours, index = f"{args.tree}/.faultless", f"{args.faultless} index"
+    ours, index = f"{args.tree}/.faultless", verb(args, "index")
     builds = {"faultless": (f"{index} init -j2 .", lambda: shutil.rmtree(ours, ignore_errors=True))}
     if shutil.which("qgrep"):
         builds["qgrep"] = ("qgrep build tree", lambda: os.remove(os.environ["QGREP_HOME"] + "/.qgrep/tree.qgd"))

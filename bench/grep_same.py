@@ -21,7 +21,7 @@ def escape(text):
 def words(tree, files, rng):
     """Words of the tree by their position in a line, and lines."""
     found, lines = [], []
-    for name in rng.sample(files, 400):
+    for name in rng.sample(files, min(len(files), 400)):
         with open(os.path.join(tree, name), "rb") as file:
             text = file.read(200_000).decode("utf-8", "ignore")
         found += rng.sample(re.findall(r"[A-Za-z_][A-Za-z0-9_]{2,}", text) or ["none"], 1)

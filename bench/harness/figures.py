@@ -4,8 +4,8 @@ The bootstrap draws with a fixed generator, so the same rows give the same inter
 `crates/cli/tests/it/figures.rs` has the same one and recomputes what the documents say.
 """
 DRAWS = 2000
-# Both ends of 95 % among the sorted medians of the draws.
-LOW, HIGH = 50, 1949
+# Both ends of 95 % and of 99 % among the sorted medians of the draws.
+PERCENT_95, PERCENT_99 = (50, 1949), (10, 1989)
 # Knuth's linear congruential generator modulo 2^64; its upper bits choose.
 FACTOR, STEP, WORD = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 
@@ -20,8 +20,8 @@ class Figure(tuple):
     count = 0
 
 
-def interval(values, of=median):
-    """The figure of these values with its 95 % bootstrap interval."""
+def interval(values, of=median, ends=PERCENT_95):
+    """The figure of these values with its bootstrap interval, 95 % by default."""
     values, state, drawn = list(values), 1, []
     for _ in range(DRAWS):
         sample = []
@@ -30,7 +30,7 @@ def interval(values, of=median):
             sample.append(values[(state >> 33) % len(values)])
         drawn.append(of(sample))
     drawn.sort()
-    found = Figure((of(values), drawn[LOW], drawn[HIGH]))
+    found = Figure((of(values), drawn[ends[0]], drawn[ends[1]]))
     found.count = len(values)
     return found
 
@@ -60,11 +60,11 @@ class Arms:
     def median(self, arm, get):
         return median(self.values(arm, get))
 
-    def ratio(self, top, bottom, get):
+    def ratio(self, top, bottom, get, ends=PERCENT_95):
         """Median over rounds of top / bottom with its interval; None without a round that has both."""
         above, below = self.rounds(top, get), self.rounds(bottom, get)
         ratios = [above[number] / below[number] for number in sorted(above.keys() & below.keys()) if below[number]]
-        return interval(ratios) if ratios else None
+        return interval(ratios, ends=ends) if ratios else None
 
 
 def wall_s(row):

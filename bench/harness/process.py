@@ -88,17 +88,24 @@ def run_all(commands, user=None, watch=lambda pid: None):
     return results
 
 
-def timed(command):
+def timed(command, to="file"):
     """One run without a shell before it, which would take longer than a short command.
 
-    Wall, user and system time in s, written MB; the status; standard output.
+    Wall, user and system time in s, written MB; the status; standard output. Its output goes `to` a file, a pipe or the
+    null device. That of the last two is not kept.
     """
-    with tempfile.TemporaryFile() as out:
-        begin = time.monotonic()
+    with tempfile.TemporaryFile() as out, contextlib.ExitStack() as ends:
         words = shlex.split(command)
         null = os.open(os.devnull, os.O_WRONLY)
-        actions = [(os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_DUP2, null, 2)]
+        here, there = os.pipe() if to == "pipe" else (None, {"file": out.fileno(), "null": null}[to])
+        actions = [(os.POSIX_SPAWN_DUP2, there, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
+        begin = time.monotonic()
         pid = os.posix_spawnp(words[0], words, os.environ, file_actions=actions)
+        if to == "pipe":
+            ends.callback(os.close, here)
+            os.close(there)
+            while os.read(here, 1 << 20):
+                pass
         _, status, usage = os.wait4(pid, 0)
         wall_s = time.monotonic() - begin
         os.close(null)
