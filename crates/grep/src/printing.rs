@@ -7,7 +7,7 @@ use grep_printer::{
     SummaryKind,
 };
 
-use faultless_grepdb::engine::{LineFormat, OutputFormat};
+use faultless_grepdb::engine::{LineFormat, OutputFormat, PlainFormat};
 
 use crate::caller::Caller;
 use crate::flags::Args;
@@ -78,7 +78,14 @@ pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Look
             .separator_field(b":".to_vec())
             .separator_path(path_separator)
             .stats(stats);
-        OutputFormat::summary(builder)
+        let plain = match kind {
+            SummaryKind::Count => Some(PlainFormat::Count { path: with_filename }),
+            SummaryKind::PathWithMatch => Some(PlainFormat::Path),
+            SummaryKind::QuietWithMatch => Some(PlainFormat::Nothing),
+            _ => None,
+        };
+        let plain = plain.filter(|_| !stats && !flags.null && path_separator.is_none());
+        OutputFormat::summary(builder, plain)
     } else if flags.json {
         let mut builder = JSONBuilder::new();
         builder.replacement(replacement);

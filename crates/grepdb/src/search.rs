@@ -20,6 +20,7 @@ pub(crate) mod disk_file;
 pub(crate) mod large_file;
 pub(crate) mod output;
 pub(crate) mod path_filter;
+pub(crate) mod plain;
 pub(crate) mod prefilter;
 pub(crate) mod print;
 pub(crate) mod query;

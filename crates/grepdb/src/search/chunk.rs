@@ -2,24 +2,27 @@
 //!
 //! In: a chunk and its candidate subchunks. Out: matches in its files.
 //!
-//! If text without a match has no output, the chunk is searched as one text, and only files with a candidate line are
-//! looked up. Otherwise every file is searched.
+//! If text without a match has no output, the chunk is searched as one text, and only files with a match are looked up.
+//! Otherwise every file is searched.
 //!
 //! It does not search files of several chunks (`large_file`).
 
 use std::io::Write;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::index::trigram::SUBCHUNK_BYTES;
 use crate::search::chunk_files::ChunkFiles;
 use crate::search::damaged::search_on_disk;
 use crate::search::output::OutputSlot;
+use crate::search::plain::PlainFile;
+use crate::search::print::Printer;
 use crate::search::state::ChunkTask;
 use crate::search::worker::Worker;
 use crate::tuning::SUBCHUNKS;
 
-/// Searches the files of a chunk that have a candidate line.
+/// Searches the files of a chunk that have a matching line.
 pub(super) fn search_candidates<'o, W: Write + Send>(
     worker: &mut Worker<'o, W>,
     task: &ChunkTask,
@@ -42,13 +45,31 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
     let mut printer = None;
     let mut slot = Some(slot);
     let mut at = 0;
-    for lines in candidate_spans(text, begin, mask) {
+    // The file of the last match, the end of its text, and the next file.
+    let mut current: Option<(PlainFile, usize, usize)> = None;
+    'text: for lines in candidate_spans(text, begin, mask) {
         at = at.max(lines.start);
         while at < lines.end {
-            let Some(found) = worker.find_candidate(text, at, lines.end) else { break };
-            at = found;
-            // A pattern may match at the very end of a text without a final line end.
-            let file = match files.at(begin + at.min(text.len() - 1)) {
+            if let Some((file, end, next)) = &mut current
+                && at < *end
+                && let Some((_, out)) = printer.as_mut().and_then(Printer::plain)
+            {
+                let to = lines.end.min(*end);
+                let is_done = file.search(worker, out, &text[..to], at);
+                at = if is_done || to == *end { *next } else { to };
+                if is_done && state.search.first_match_only {
+                    break 'text;
+                }
+                continue;
+            }
+            let Some(found) = worker.find_line(text, at, lines.end) else { break };
+            if let Some((file, ..)) = current.take() {
+                finish(worker, file, &mut printer)?;
+                if state.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
+            let file = match files.at(begin + found.start) {
                 // The file table is read once, before anything is printed. So the slot is still there.
                 Err(damage @ Error::Damaged { .. }) => {
                     return slot.take().map_or(Ok(()), |slot| search_on_disk(worker, task, slot, damage));
@@ -65,13 +86,36 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
                 printer = slot.take().map(|slot| worker.printer(slot));
             }
             let Some(printer) = &mut printer else { break };
-            worker.search_stored(printer, entry, &text[span])?;
+            if worker.search_if_stale(printer, entry)? {
+                continue;
+            }
+            match worker.plain_file(printer, entry) {
+                Some(file) if found.start < span.end => {
+                    current = Some((file.begin_at(span.start), span.end, at));
+                    // The line again, without the line end that the database adds to the end of a file.
+                    at = found.start;
+                }
+                _ => worker.search_text(printer, entry, &text[span])?,
+            }
         }
         if state.is_stopped() {
             break;
         }
     }
-    Ok(())
+    match current {
+        Some((file, ..)) => finish(worker, file, &mut printer),
+        None => Ok(()),
+    }
+}
+
+/// Ends a file that was printed straight from the text.
+fn finish<'o, W: Write + Send>(
+    worker: &Worker<'o, W>,
+    file: PlainFile,
+    printer: &mut Option<Printer<OutputSlot<'o, W>>>,
+) -> Result<()> {
+    let Some((_, out)) = printer.as_mut().and_then(Printer::plain) else { return Ok(()) };
+    worker.record(file.finish(out))
 }
 
 /// Searches every file of a chunk, empty ones included.

@@ -135,6 +135,23 @@ pub(crate) struct OutputSlot<'o, W: Write> {
 const COLLECT_BYTES: usize = 256 << 10;
 
 impl<W: Write> OutputSlot<'_, W> {
+    /// The end of the output. Call [`written`](Self::written) after an addition.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Writes what was added to the buffer, once that is much.
+    ///
+    /// # Errors
+    /// The output has failed.
+    pub(crate) fn written(&mut self) -> io::Result<()> {
+        if self.bytes.len() < COLLECT_BYTES {
+            return Ok(());
+        }
+        self.take_turn();
+        self.output.lock().failed.map_or(Ok(()), |failed| Err(failed.into()))
+    }
+
     /// Waits until the task is next in order, then writes the collected bytes.
     fn take_turn(&mut self) {
         let mut state = self.output.lock();
@@ -154,12 +171,7 @@ impl<W: Write> OutputSlot<'_, W> {
 impl<W: Write> Write for OutputSlot<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() >= COLLECT_BYTES {
-            self.take_turn();
-            if let Some(failed) = self.output.lock().failed {
-                return Err(failed.into());
-            }
-        }
+        self.written()?;
         Ok(bytes.len())
     }
 

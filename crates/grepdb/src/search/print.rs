@@ -4,7 +4,7 @@
 //!
 //! It does not choose colours or layout (`cli`).
 
-mod lines;
+pub(super) mod lines;
 pub(crate) mod records;
 
 use std::io::{self, Write};
@@ -19,6 +19,8 @@ use lines::LineSink;
 use records::RecordSink;
 use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
 
+use crate::search::plain::PlainFormat;
+
 /// How matches are printed.
 #[derive(Clone, Debug)]
 pub struct OutputFormat(PrinterBuilder);
@@ -26,7 +28,7 @@ pub struct OutputFormat(PrinterBuilder);
 #[derive(Clone, Debug)]
 enum PrinterBuilder {
     Standard(StandardBuilder, Option<LineFormat>),
-    Summary(SummaryBuilder),
+    Summary(SummaryBuilder, Option<PlainFormat>),
     Json(JSONBuilder),
     Records,
 }
@@ -94,7 +96,7 @@ impl<W: Write> WriteColor for ColorWriter<W> {
 /// Prints into one output slot.
 pub(crate) enum Printer<W: Write> {
     Standard(grep_printer::Standard<ColorWriter<W>>, Option<LineFormat>),
-    Summary(grep_printer::Summary<ColorWriter<W>>),
+    Summary(grep_printer::Summary<ColorWriter<W>>, Option<PlainFormat>),
     Json(grep_printer::JSON<ColorWriter<W>>),
     Records(W),
 }
@@ -122,16 +124,16 @@ impl OutputFormat {
     /// Matches as records, for [`records::next_record`].
     pub(crate) const RECORDS: Self = Self(PrinterBuilder::Records);
 
-    /// Lines. With a [`LineFormat`], text in memory is printed by a faster printer without colours.
+    /// Lines. With a [`LineFormat`], stored text is printed by a faster printer, unless there are colours.
     #[must_use]
     pub fn standard(builder: StandardBuilder, lines: Option<LineFormat>) -> Self {
         Self(PrinterBuilder::Standard(builder, lines))
     }
 
-    /// Counts or paths.
+    /// Counts or paths. A [`PlainFormat`] has the same effect.
     #[must_use]
-    pub fn summary(builder: SummaryBuilder) -> Self {
-        Self(PrinterBuilder::Summary(builder))
+    pub fn summary(builder: SummaryBuilder, plain: Option<PlainFormat>) -> Self {
+        Self(PrinterBuilder::Summary(builder, plain))
     }
 
     /// JSON lines.
@@ -145,7 +147,9 @@ impl OutputFormat {
             PrinterBuilder::Standard(builder, lines) => {
                 Printer::Standard(builder.build(ColorWriter::new(out, color)), lines.filter(|_| !color))
             }
-            PrinterBuilder::Summary(builder) => Printer::Summary(builder.build(ColorWriter::new(out, color))),
+            PrinterBuilder::Summary(builder, plain) => {
+                Printer::Summary(builder.build(ColorWriter::new(out, color)), plain.filter(|_| !color))
+            }
             PrinterBuilder::Json(builder) => Printer::Json(builder.build(ColorWriter::new(out, color))),
             PrinterBuilder::Records => Printer::Records(out),
         }
@@ -153,6 +157,19 @@ impl OutputFormat {
 }
 
 impl<W: Write> Printer<W> {
+    /// What to print straight from the text, and where.
+    pub(crate) fn plain(&mut self) -> Option<(PlainFormat, &mut W)> {
+        let (format, out) = match self {
+            Self::Standard(printer, lines) => (PlainFormat::Lines((*lines)?), printer.get_mut()),
+            Self::Summary(printer, plain) => ((*plain)?, printer.get_mut()),
+            Self::Json(_) | Self::Records(_) => return None,
+        };
+        match out {
+            ColorWriter::Plain(out) => Some((format, out.get_mut())),
+            ColorWriter::Ansi(_) => None,
+        }
+    }
+
     /// Searches a text and prints its matches.
     pub(crate) fn search(
         &mut self,
@@ -173,7 +190,7 @@ impl<W: Write> Printer<W> {
                 search_haystack(searcher, matcher, text, &mut sink)?;
                 Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
             }
-            Self::Summary(printer) => {
+            Self::Summary(printer, _) => {
                 let mut sink = printer.sink_with_path(matcher, path);
                 search_haystack(searcher, matcher, text, &mut sink)?;
                 Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::search::cancel::CancellableReader;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
+use crate::search::plain::PlainFile;
 use crate::search::prefilter::{NeedleStats, Prefilter};
 use crate::search::print::{FileOutcome, Haystack, Printer};
 use crate::search::state::{ChunkTask, SearchState};
@@ -33,8 +34,10 @@ pub(crate) struct Worker<'a, W> {
     searcher: Searcher,
     /// For files on disk.
     disk_searcher: Option<Searcher>,
-    /// Text without a candidate line has no output. The worker skips it.
+    /// Text without a matching line has no output. The worker skips it.
     pub(crate) skips_text: bool,
+    /// A line has the same output whatever lines are around it.
+    pub(crate) is_plain: bool,
     /// What to look for before the matcher runs. Chosen by the texts seen so far.
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
@@ -53,11 +56,16 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             && !searcher.passthru()
             && !searcher.multi_line_with_matcher(search.matcher)
             && search.matcher.line_terminator() == Some(searcher.line_terminator());
+        let is_plain = skips_text
+            && searcher.max_matches().is_none()
+            && !searcher.stop_on_nonmatch()
+            && (searcher.before_context(), searcher.after_context()) == (0, 0);
         Self {
             state,
             searcher,
             disk_searcher: None,
             skips_text,
+            is_plain,
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,
@@ -69,23 +77,40 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         self.state.search.format.printer(slot, self.state.search.color)
     }
 
-    /// A position in the first candidate line of `text[from..to]`, which is whole lines.
-    pub(crate) fn find_candidate(&self, text: &[u8], mut from: usize, to: usize) -> Option<usize> {
-        let matcher = self.state.search.matcher;
-        let candidate = |lines: Range<usize>| match matcher.find_candidate_line(&text[lines.clone()]) {
-            Ok(Some(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at))) => Some(lines.start + at),
-            _ => None,
-        };
-        let Some(prefilter) = &self.prefilter else { return candidate(from..to) };
+    /// The first matching line of `text[from..to]`, which is whole lines.
+    pub(crate) fn find_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
+        let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
         while let Some(hit) = prefilter.find(text, from, to) {
-            let begin = memchr::memrchr(b'\n', &text[from..hit]).map_or(from, |end| from + end + 1);
-            let end = memchr::memchr(b'\n', &text[hit..to]).map_or(to, |end| hit + end + 1);
-            if prefilter.admits(&text[begin..end])
-                && let Some(found) = candidate(begin..end)
+            let line = line_at(text, from, hit, to);
+            from = line.end;
+            if prefilter.admits(&text[line.clone()]) && self.match_line(text, line.start, line.end).is_some()
             {
-                return Some(found);
+                return Some(line);
             }
-            from = end;
+        }
+        None
+    }
+
+    /// The same without a prefilter.
+    fn match_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
+        let matcher = self.state.search.matcher;
+        while from < to {
+            // The matcher cannot fail.
+            let found = matcher.find_candidate_line(&text[from..to]).ok().flatten()?;
+            let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = found;
+            // An empty match behind the last line end is in no line.
+            if from + at == to && text[to - 1] == b'\n' {
+                return None;
+            }
+            let line = line_at(text, from, from + at, to);
+            if matches!(found, LineMatchKind::Confirmed(_)) {
+                return Some(line);
+            }
+            let without_end = text[line.clone()].strip_suffix(b"\n").unwrap_or(&text[line.clone()]);
+            if matcher.is_match(without_end).is_ok_and(|is_match| is_match) {
+                return Some(line);
+            }
+            from = line.end;
         }
         None
     }
@@ -103,11 +128,18 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         &mut self,
         printer: &mut Printer<OutputSlot<'_, W>>,
         entry: &FileEntry,
+        text: &[u8],
+    ) -> Result<()> {
+        if self.search_if_stale(printer, entry)? { Ok(()) } else { self.search_text(printer, entry, text) }
+    }
+
+    /// Searches the text of a stored file.
+    pub(crate) fn search_text(
+        &mut self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
         mut text: &[u8],
     ) -> Result<()> {
-        if self.search_if_stale(printer, entry)? {
-            return Ok(());
-        }
         let search = self.state.search;
         let path = (search.display_path)(&entry.path);
         let path = Path::new(OsStr::from_bytes(&path));
@@ -118,6 +150,16 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             printer.search(&mut self.searcher, search.matcher, path, Haystack::Whole(text))
         };
         self.record(outcome)
+    }
+
+    /// The file of `entry`, if its lines can be printed straight from the text.
+    pub(crate) fn plain_file(
+        &self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
+    ) -> Option<PlainFile> {
+        let (format, _) = printer.plain().filter(|_| self.is_plain && entry.kind == FileKind::Text)?;
+        Some(PlainFile::new(format, (self.state.search.display_path)(&entry.path)))
     }
 
     /// Searches a file on disk.
@@ -212,4 +254,11 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             && !self.state.database.has_tombstone(task.segment as usize, number)
             && (self.state.search.is_wanted)(&entry.path)
     }
+}
+
+/// The line of `text[from..to]` with position `at`. `from` is the begin of a line.
+fn line_at(text: &[u8], from: usize, at: usize, to: usize) -> Range<usize> {
+    let begin = memchr::memrchr(b'\n', &text[from..at]).map_or(from, |end| from + end + 1);
+    let end = memchr::memchr(b'\n', &text[at..to]).map_or(to, |end| at + end + 1);
+    begin..end
 }

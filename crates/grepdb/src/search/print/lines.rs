@@ -48,7 +48,7 @@ impl<W: Write> Sink for LineSink<'_, W> {
 }
 
 /// `number` in decimal, and a colon.
-fn decimal(mut number: u64, digits: &mut [u8; 21]) -> &[u8] {
+pub(in crate::search) fn decimal(mut number: u64, digits: &mut [u8; 21]) -> &[u8] {
     let mut at = digits.len() - 1;
     digits[at] = b':';
     loop {

@@ -1,0 +1,132 @@
+//! Prints the matching lines of a stored file straight from its text.
+//!
+//! In: the text of one file, in pieces of whole lines. Out: lines, a count or a path in an output slot, as ripgrep's
+//! printers write them without context and colours.
+//!
+//! It searches every line once: the first matching line of a chunk says which file to begin, and where. Counts and
+//! paths format no line.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+
+use crate::search::output::OutputSlot;
+use crate::search::print::FileOutcome;
+use crate::search::print::lines::{LineFormat, decimal};
+use crate::search::worker::Worker;
+
+/// What is printed of a file with a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainFormat {
+    /// Matching lines.
+    Lines(LineFormat),
+    /// The number of matching lines.
+    Count {
+        /// The path, before the number.
+        path: bool,
+    },
+    /// The path.
+    Path,
+    /// Nothing: the exit status tells.
+    Nothing,
+}
+
+/// A file that is being searched.
+pub(crate) struct PlainFile {
+    format: PlainFormat,
+    /// The path as it is printed. A colon follows in lines and counts.
+    path: Vec<u8>,
+    matches: u64,
+    /// Line ends before position `counted` of the current text.
+    line_ends: u64,
+    counted: usize,
+}
+
+impl PlainFile {
+    pub(crate) fn new(format: PlainFormat, path: Vec<u8>) -> Self {
+        Self { format, path, matches: 0, line_ends: 0, counted: 0 }
+    }
+
+    /// The same file in a chunk whose text has it at `begin`.
+    pub(crate) fn begin_at(self, begin: usize) -> Self {
+        Self { counted: begin, ..self }
+    }
+
+    /// Searches `text[from..]`. Returns whether the rest of the file does not matter.
+    pub(crate) fn search<W: Write + Send>(
+        &mut self,
+        worker: &Worker<'_, W>,
+        out: &mut OutputSlot<'_, W>,
+        text: &[u8],
+        mut from: usize,
+    ) -> bool {
+        while let Some(line) = worker.find_line(text, from, text.len()) {
+            self.matches += 1;
+            from = line.end;
+            let lines = match self.format {
+                PlainFormat::Lines(lines) => lines,
+                PlainFormat::Count { .. } => continue,
+                PlainFormat::Path | PlainFormat::Nothing => return true,
+            };
+            let bytes = out.buffer();
+            if lines.path {
+                bytes.extend_from_slice(&self.path);
+                bytes.push(b':');
+            }
+            if lines.number {
+                if self.counted < line.start {
+                    self.line_ends += line_ends(&text[self.counted..line.start]);
+                }
+                self.line_ends += 1;
+                self.counted = line.end;
+                bytes.extend_from_slice(decimal(self.line_ends, &mut [0; 21]));
+            }
+            let line = &text[line];
+            bytes.extend_from_slice(line);
+            if line.last() != Some(&b'\n') {
+                bytes.push(b'\n');
+            }
+            if out.written().is_err() {
+                // The output has failed and keeps the reason. All workers stop.
+                worker.state.stop.store(true, Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether line ends of text without a match have to be counted.
+    pub(crate) fn counts_lines(&self) -> bool {
+        matches!(self.format, PlainFormat::Lines(LineFormat { number: true, .. }))
+    }
+
+    /// Ends `text`. The file goes on with the next piece.
+    pub(crate) fn next_piece(&mut self, text: &[u8]) {
+        if self.counts_lines() && self.counted < text.len() {
+            self.line_ends += line_ends(&text[self.counted..]);
+        }
+        self.counted = 0;
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish<W: Write>(self, out: &mut OutputSlot<'_, W>) -> io::Result<FileOutcome> {
+        let matched = self.matches > 0;
+        match self.format {
+            _ if !matched => {}
+            PlainFormat::Lines(_) | PlainFormat::Nothing => {}
+            PlainFormat::Path => {
+                out.write_all(&self.path)?;
+                out.write_all(b"\n")?;
+            }
+            PlainFormat::Count { path: true } => {
+                out.write_all(&self.path)?;
+                writeln!(out, ":{}", self.matches)?;
+            }
+            PlainFormat::Count { path: false } => writeln!(out, "{}", self.matches)?,
+        }
+        Ok(FileOutcome { matched, stats: None })
+    }
+}
+
+fn line_ends(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
