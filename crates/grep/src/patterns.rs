@@ -125,6 +125,7 @@ pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, 
         unicode: !flags.no_unicode,
         crlf: flags.crlf,
         fixed: flags.fixed_strings,
+        is_plain: !(flags.smart_case || flags.word_regexp || flags.line_regexp),
     };
     let plan = QueryPlan::new(patterns, options)?;
     Ok(if args.engine.brute_force { plan.without_index() } else { plan })

@@ -47,11 +47,16 @@ impl Lookup<'_> {
             TrigramQuery::Trigram(trigram) => self.mark(*trigram, &mut masks),
             TrigramQuery::And(parts) => {
                 // Shortest list first. Once no candidate is left, the longer ones need not be decoded.
-                let mut parts: Vec<(u32, &TrigramQuery)> =
-                    parts.iter().map(|part| (self.upper_bound(part), part)).collect();
-                parts.sort_by_key(|(count, _)| *count);
+                let mut by_count = Vec::with_capacity(parts.len());
+                for part in parts {
+                    match self.upper_bound(part) {
+                        0 => return masks,
+                        count => by_count.push((count, part)),
+                    }
+                }
+                by_count.sort_by_key(|(count, _)| *count);
                 masks.fill(u16::MAX);
-                for (_, part) in parts {
+                for (_, part) in by_count {
                     let part = self.evaluate(part);
                     masks.iter_mut().zip(part).for_each(|(mask, part)| *mask &= part);
                     if masks.iter().all(|&mask| mask == 0) {

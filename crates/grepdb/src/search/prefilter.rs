@@ -172,16 +172,24 @@ pub(crate) struct NeedleSet {
     needles: Vec<Needle>,
     /// A needle that occurs more often than once in this many bytes is no help.
     bytes_per_hit_min: usize,
+    /// The only match, if the pattern is a literal. It spares the matcher.
+    exact: Option<Box<Finder<'static>>>,
 }
 
 impl NeedleSet {
-    pub(crate) const NONE: Self = Self { needles: Vec::new(), bytes_per_hit_min: 1 };
+    pub(crate) const NONE: Self = Self { needles: Vec::new(), bytes_per_hit_min: 1, exact: None };
 
     /// The needles of `expressions`: literals if `has_literals`, else class sequences. Several expressions have none
     /// in common.
-    pub(crate) fn new(expressions: &[Hir], has_literals: bool) -> Self {
+    ///
+    /// If the matcher `is_plain`, it matches what `expressions` match and adds no condition.
+    pub(crate) fn new(expressions: &[Hir], has_literals: bool, is_plain: bool) -> Self {
         let [expression] = expressions else { return Self::NONE };
         let info = ExprInfo::new(expression);
+        let is_plain = is_plain && expression.properties().look_set().is_empty();
+        if is_plain && let Some(literal) = info.exact.as_deref().and_then(literal) {
+            return Self { exact: Some(literal), ..Self::NONE };
+        }
         // For a single literal the matcher does the same itself.
         if has_literals && info.exact.is_some() {
             return Self::NONE;
@@ -189,16 +197,28 @@ impl NeedleSet {
         let info = info.without_exact();
         let sequences = info.inner.iter().chain([&info.prefix, &info.suffix]);
         if has_literals {
-            Self { needles: literals(sequences), bytes_per_hit_min: BYTES_PER_LITERAL_MIN }
+            Self { needles: literals(sequences), bytes_per_hit_min: BYTES_PER_LITERAL_MIN, exact: None }
         } else {
-            Self { needles: windows(sequences), bytes_per_hit_min: BYTES_PER_HIT_MIN }
+            Self { needles: windows(sequences), bytes_per_hit_min: BYTES_PER_HIT_MIN, exact: None }
         }
+    }
+
+    /// The only match, if the pattern is a literal.
+    pub(crate) fn exact(&self) -> Option<&Finder<'static>> {
+        self.exact.as_deref()
     }
 
     /// Statistics without any text yet.
     pub(crate) fn stats(&self) -> NeedleStats<'_> {
         NeedleStats { needles: self, counts: vec![0; self.needles.len()], bytes: 0 }
     }
+}
+
+/// The literal that `sequence` is, if it is one in a line.
+fn literal(sequence: &[ByteClass]) -> Option<Box<Finder<'static>>> {
+    let literal: Vec<u8> = sequence.iter().map(ByteClass::byte).collect::<Option<_>>()?;
+    let is_in_line = !literal.is_empty() && !literal.contains(&b'\n');
+    is_in_line.then(|| Box::new(Finder::new(&literal).into_owned()))
 }
 
 /// The literals in `sequences`.
@@ -260,7 +280,8 @@ impl<'n> NeedleStats<'n> {
         by_count.sort_by_key(|(count, _)| *count);
         let (least, rarest) = *by_count.first()?;
         let others = by_count[1..].iter().take(OTHERS_MAX).map(|(_, needle)| *needle).collect();
-        (least <= count_max).then_some(Prefilter { rarest, others })
+        let bytes_per_hit_min = self.needles.bytes_per_hit_min;
+        (least <= count_max).then_some(Prefilter { rarest, others, bytes_per_hit_min })
     }
 }
 
@@ -269,9 +290,20 @@ impl<'n> NeedleStats<'n> {
 pub(crate) struct Prefilter<'n> {
     rarest: &'n Needle,
     others: Vec<&'n Needle>,
+    bytes_per_hit_min: usize,
 }
 
+/// A hit in a line that matches costs this many times as much as one in a line that does not.
+const MATCHED_HIT_COST: usize = 4;
+/// Hits that say little yet.
+const FEW_HITS: usize = 8;
+
 impl Prefilter<'_> {
+    /// Whether this many hits in this many bytes are too many to help.
+    pub(crate) fn is_frequent(&self, hits: usize, bytes: usize) -> bool {
+        hits > FEW_HITS && hits * self.bytes_per_hit_min * MATCHED_HIT_COST > bytes
+    }
+
     /// The first position in `text[from..to]` at which the rarest needle begins. The match may end beyond `to`.
     pub(crate) fn find(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
         self.rarest.find(text, from, to)
@@ -295,7 +327,7 @@ mod tests {
     }
 
     fn of(pattern: &str, has_literals: bool) -> NeedleSet {
-        NeedleSet::new(&parsed(pattern), has_literals)
+        NeedleSet::new(&parsed(pattern), has_literals, false)
     }
 
     fn sequences(pattern: &str) -> Vec<ClassSequence> {

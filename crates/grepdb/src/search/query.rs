@@ -99,6 +99,8 @@ pub struct PatternOptions {
     pub crlf: bool,
     /// Patterns are literal text.
     pub fixed: bool,
+    /// The matcher reads the patterns with these options and adds no condition, such as one on words.
+    pub is_plain: bool,
 }
 
 /// The query for a match of one of `expressions`.

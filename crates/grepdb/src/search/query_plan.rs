@@ -26,7 +26,7 @@ impl QueryPlan {
     pub fn new<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Self> {
         let expressions = parse(patterns, options)?;
         let query = trigram_query(&expressions);
-        let needles = NeedleSet::new(&expressions, query.is_narrow());
+        let needles = NeedleSet::new(&expressions, query.is_narrow(), options.is_plain);
         Ok(Self { query, needles })
     }
 
@@ -42,6 +42,7 @@ impl QueryPlan {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
         let prefilter = self.needles.stats().choose(&[b'\n'; 1 << 10]);
         self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
+            && self.needles.exact().is_none_or(|literal| literal.find(line).is_some())
             && prefilter.is_none_or(|prefilter| {
                 prefilter.find(line, 0, line.len()).is_some() && prefilter.admits(line)
             })

@@ -4,6 +4,7 @@
 //!
 //! It does not choose chunks (`candidates`), or take chunks apart (`chunk`, `large_file`).
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -42,6 +43,8 @@ pub(crate) struct Worker<'a, W> {
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
     texts_seen: usize,
+    /// Hits of the prefilter in the current text.
+    hits: Cell<usize>,
 }
 
 impl<'a, W: Write + Send> Worker<'a, W> {
@@ -69,6 +72,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,
+            hits: Cell::new(0),
         }
     }
 
@@ -79,8 +83,15 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// The first matching line of `text[from..to]`, which is whole lines.
     pub(crate) fn find_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
+        if let Some(literal) = self.state.search.plan.needles.exact() {
+            let hit = from + literal.find(&text[from..to])?;
+            return Some(line_at(text, from, hit, to));
+        }
         let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
-        while let Some(hit) = prefilter.find(text, from, to) {
+        // In this text the needle may be more frequent than in the sample.
+        while !prefilter.is_frequent(self.hits.get(), from) {
+            let hit = prefilter.find(text, from, to)?;
+            self.hits.set(self.hits.get() + 1);
             let line = line_at(text, from, hit, to);
             from = line.end;
             if prefilter.admits(&text[line.clone()]) && self.match_line(text, line.start, line.end).is_some()
@@ -88,7 +99,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
                 return Some(line);
             }
         }
-        None
+        self.match_line(text, from, to)
     }
 
     /// The same without a prefilter.
@@ -121,6 +132,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             self.prefilter = self.needle_stats.choose(&text[..text.len().min(t::CHOICE_BYTES)]);
         }
         self.texts_seen += 1;
+        self.hits.set(0);
     }
 
     /// Searches the text of a stored file, or the file itself if it has changed.
