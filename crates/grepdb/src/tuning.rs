@@ -32,6 +32,8 @@ pub(crate) const DICTIONARY_FROM_BYTES: u64 = if cfg!(test) { 1 << 19 } else { 1
 /// Length of posting lists that name subchunks instead of chunks. Shorter lists lead to few chunks anyway. Longer
 /// ones would take too much space.
 pub(crate) const FINE_LIST_SUBCHUNKS: std::ops::RangeInclusive<usize> = 600..=1_600;
+/// In a segment with few chunks even shorter lists name subchunks, from this part of its chunks.
+pub(crate) const FINE_LIST_CHUNKS_PART: usize = 14;
 /// Blocks of the chunk table that are cached per segment. A block has 64 rows and 3 KB. A scan reads the blocks in
 /// order, so its length does not matter.
 pub(crate) const TABLE_BLOCKS: u32 = 16;

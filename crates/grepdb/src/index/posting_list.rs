@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::encoding::{ByteReader, checksum, put_varint};
 use crate::index::interpolative;
 use crate::index::trigram::{TRIGRAMS, Trigram};
-use crate::tuning::{FINE_LIST_SUBCHUNKS, INDEX_BLOCK_BYTES, SUBCHUNKS};
+use crate::tuning::{FINE_LIST_CHUNKS_PART, FINE_LIST_SUBCHUNKS, INDEX_BLOCK_BYTES, SUBCHUNKS};
 
 /// For each chunk of a segment its candidate subchunks, as bits.
 pub(crate) type Candidates = Vec<u16>;
@@ -152,7 +152,9 @@ impl ListWriter {
             (self.first, self.last) = (Some(trigram), trigram.0);
         }
         let subchunks: usize = entries.iter().map(|entry| entry.mask.count_ones() as usize).sum();
-        let is_fine = FINE_LIST_SUBCHUNKS.contains(&subchunks);
+        let fine_min =
+            FINE_LIST_SUBCHUNKS.start().min(&(self.chunks as usize / FINE_LIST_CHUNKS_PART)).to_owned();
+        let is_fine = (fine_min..=*FINE_LIST_SUBCHUNKS.end()).contains(&subchunks);
         self.numbers.clear();
         if is_fine {
             for entry in entries {

@@ -13,6 +13,9 @@ use crate::index::trigram::Trigram;
 use crate::search::query::TrigramQuery;
 use crate::store::segment::Segment;
 
+/// Posting lists whose lookup takes as long as the search of a chunk: some 5 us each, and 40 us.
+const LISTS_PER_CHUNK: usize = 8;
+
 /// Evaluates `query` on the index of `segment`. With `by_line` a match lies in one line. Otherwise candidates are
 /// whole chunks. A damaged list makes every chunk a candidate, and is reported to `trouble`.
 pub(crate) fn candidates(
@@ -45,49 +48,48 @@ impl Lookup<'_> {
             TrigramQuery::Any => masks.fill(u16::MAX),
             TrigramQuery::Nothing => {}
             TrigramQuery::Trigram(trigram) => self.mark(*trigram, &mut masks),
-            TrigramQuery::And(parts) => {
-                // Shortest list first. Once no candidate is left, the longer ones need not be decoded.
-                let mut by_count = Vec::with_capacity(parts.len());
-                for part in parts {
-                    match self.upper_bound(part) {
-                        0 => return masks,
-                        count => by_count.push((count, part)),
-                    }
-                }
-                by_count.sort_by_key(|(count, _)| *count);
-                masks.fill(u16::MAX);
-                for (_, part) in by_count {
-                    let part = self.evaluate(part);
-                    masks.iter_mut().zip(part).for_each(|(mask, part)| *mask &= part);
-                    if masks.iter().all(|&mask| mask == 0) {
-                        break;
-                    }
-                }
-            }
+            TrigramQuery::And(parts) => self.evaluate_all(parts, &mut masks),
             TrigramQuery::Or(parts) => {
                 for part in parts {
-                    let part = self.evaluate(part);
-                    masks.iter_mut().zip(part).for_each(|(mask, part)| *mask |= part);
+                    match part {
+                        TrigramQuery::Trigram(trigram) => self.mark(*trigram, &mut masks),
+                        part => {
+                            masks.iter_mut().zip(self.evaluate(part)).for_each(|(mask, part)| *mask |= part)
+                        }
+                    }
                 }
             }
         }
         masks
     }
 
-    /// Upper bound of the chunks or subchunks that satisfy `query`.
-    fn upper_bound(&mut self, query: &TrigramQuery) -> u32 {
-        match query {
-            TrigramQuery::Any => u32::MAX,
-            TrigramQuery::Nothing => 0,
-            TrigramQuery::Trigram(trigram) => {
-                self.list(*trigram).map_or(u32::MAX, |list| list.map_or(0, |list| list.count()))
+    /// Sets `masks` to the candidates of all `parts`: trigrams first, the shortest list before the others. Once no
+    /// candidate is left, longer lists need not be decoded. A part with many trigrams is left out if the chunks that
+    /// it could spare cost less than its lists.
+    fn evaluate_all(&mut self, parts: &[TrigramQuery], masks: &mut Candidates) {
+        let (mut trigrams, mut others) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                TrigramQuery::Trigram(trigram) => match self.list(*trigram) {
+                    Some(None) => return,
+                    Some(Some(list)) => trigrams.push((list.count(), part)),
+                    None => {}
+                },
+                part => others.push((part.trigrams(), part)),
             }
-            TrigramQuery::And(parts) => {
-                parts.iter().map(|part| self.upper_bound(part)).min().unwrap_or(u32::MAX)
+        }
+        trigrams.sort_by_key(|(count, _)| *count);
+        others.sort_by_key(|(count, _)| *count);
+        masks.fill(u16::MAX);
+        for (lists, part) in trigrams.into_iter().map(|(_, part)| (1, part)).chain(others) {
+            let chunks = masks.iter().filter(|&&mask| mask != 0).count();
+            if chunks == 0 {
+                break;
             }
-            TrigramQuery::Or(parts) => {
-                parts.iter().fold(0, |sum, part| sum.saturating_add(self.upper_bound(part)))
+            if lists > 1 && chunks * LISTS_PER_CHUNK < lists {
+                continue;
             }
+            masks.iter_mut().zip(self.evaluate(part)).for_each(|(mask, part)| *mask &= part);
         }
     }
 

@@ -48,6 +48,15 @@ impl TrigramQuery {
         }
     }
 
+    /// The number of trigrams to look up.
+    pub(crate) fn trigrams(&self) -> usize {
+        match self {
+            Self::Any | Self::Nothing => 0,
+            Self::Trigram(_) => 1,
+            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::trigrams).sum(),
+        }
+    }
+
     /// Whether every match contains one of a few literals.
     pub(crate) fn is_narrow(&self) -> bool {
         match self {
@@ -149,10 +158,12 @@ type Strings = BTreeSet<Vec<u8>>;
 
 /// Matchers search for this many literals at once without losing speed.
 const LITERALS_MAX: usize = 8;
-/// Larger sets of strings are given up.
-const STRINGS_MAX: usize = 24;
-/// Larger character classes count as any character.
-const CHARS_MAX: usize = 40;
+/// Larger sets of strings are given up. `[A-Za-z0-9_]` has 37 strings in lower case.
+const STRINGS_MAX: usize = 40;
+/// Larger character classes count as any character. `[A-Za-z0-9_]` has 63.
+const CHARS_MAX: usize = 63;
+/// Trigrams of a set of strings that are looked up.
+const ALTERNATIVES_MAX: usize = 576;
 /// Copies of a repeated subexpression that are analysed.
 const COPIES_MAX: u32 = 3;
 /// Bytes of a prefix or suffix that can form a trigram with their neighbours.
@@ -266,7 +277,8 @@ impl ExprInfo {
 
 /// The characters of a small class.
 fn chars(class: &Class) -> Option<Strings> {
-    let strings: Strings = match class {
+    // Characters are counted before folding makes some of them equal.
+    let strings: Vec<Vec<u8>> = match class {
         Class::Unicode(class) => {
             let chars = class.ranges().iter().flat_map(|range| range.start()..=range.end());
             let utf8 = |char: char| char.encode_utf8(&mut [0; 4]).as_bytes().to_ascii_lowercase();
@@ -277,6 +289,10 @@ fn chars(class: &Class) -> Option<Strings> {
             bytes.take(CHARS_MAX + 1).map(|byte| vec![byte.to_ascii_lowercase()]).collect()
         }
     };
+    if strings.len() > CHARS_MAX {
+        return None;
+    }
+    let strings = Strings::from_iter(strings);
     (strings.len() <= STRINGS_MAX).then_some(strings)
 }
 
@@ -304,7 +320,7 @@ fn shortened(strings: &Strings, edge: fn(&[u8]) -> &[u8]) -> Strings {
 
 /// The query for a text that contains one of `strings`.
 fn trigrams(strings: &Strings) -> TrigramQuery {
-    if strings.len() > STRINGS_MAX * STRINGS_MAX {
+    if strings.len() > ALTERNATIVES_MAX {
         return TrigramQuery::Any;
     }
     strings.iter().fold(TrigramQuery::Nothing, |any, string| {
