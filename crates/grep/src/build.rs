@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{Database, Location, threads};
 
-use crate::databases::{self, Chosen, Which};
+use crate::caller;
+use crate::databases::{Chosen, Which};
 use crate::progress::with_bar;
 use faultless_console::{Failure, Outcome};
 
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let here = databases::here()?;
+    let here = caller::here()?;
     let chosen = match &args.root {
         Some(root) => {
             let root = root

@@ -9,10 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use faultless_console::Failure;
+use faultless_console::{Failure, reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::databases;
 
 /// Who asked.
 pub(crate) struct Caller {
@@ -31,7 +29,7 @@ impl Caller {
     pub(crate) fn this_process() -> Result<Self, Failure> {
         let file = |stream: io::Result<OwnedFd>| stream.map(File::from);
         Ok(Self {
-            folder: databases::here()?,
+            folder: here()?,
             likes_colour: likes_colour(),
             stdout: file(io::stdout().as_fd().try_clone_to_owned())?,
             stderr: file(io::stderr().as_fd().try_clone_to_owned())?,
@@ -74,6 +72,13 @@ impl Caller {
         let client = self.client.as_ref().map(UnixStream::try_clone).transpose()?;
         Ok(Stdout { file: self.stdout.try_clone()?, client })
     }
+}
+
+/// The current folder of this process.
+pub(crate) fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
+    })
 }
 
 /// Whether the environment of this process allows colour on a terminal.

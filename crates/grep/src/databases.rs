@@ -9,7 +9,7 @@ use std::sync::Arc;
 use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{Database, DatabaseCache, Location, threads};
 
-use crate::caller::Caller;
+use crate::caller::{self, Caller};
 use faultless_console::{Failure, reason};
 
 /// Which databases.
@@ -153,10 +153,4 @@ fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
     let folder = named.or_else(|| Some(std::env::home_dir()?.join(usual)));
     let folder = folder.ok_or_else(|| Failure(format!("neither {variable} nor HOME is set; set one")))?;
     Ok(folder.join("faultless/grep"))
-}
-
-pub(crate) fn here() -> Result<PathBuf, Failure> {
-    std::env::current_dir().map_err(|error| {
-        Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
-    })
 }

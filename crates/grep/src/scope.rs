@@ -11,8 +11,8 @@ use faultless_grepdb::engine::{Database, DiskFile};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
-use crate::caller::Caller;
-use crate::databases::{self, Chosen};
+use crate::caller::{self, Caller};
+use crate::databases::Chosen;
 use crate::flags::Args;
 use crate::stdin::Stdin;
 use faultless_console::{Failure, reason};
@@ -77,7 +77,7 @@ pub(crate) fn scope(args: &Args, caller: &Caller, paths: &[OsString]) -> Result<
 
 /// All of `projects`, or the parts of them that lie below `paths`.
 pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
-    let here = databases::here()?;
+    let here = caller::here()?;
     let mut scope = Scope::default();
     let mut named: Vec<(&Path, PathBuf)> = Vec::new();
     for path in paths.iter().map(Path::new) {

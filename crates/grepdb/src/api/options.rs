@@ -87,6 +87,7 @@ impl SearchOptions {
             unicode: true,
             crlf: false,
             fixed: self.fixed_strings,
+            is_plain: self.case != Case::Smart && !self.word,
         };
         Ok((matcher, QueryPlan::new(&[pattern], reading)?))
     }
