@@ -17,6 +17,7 @@ use crate::printing::looks;
 use crate::scope::{self, Filter};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, Outcome, emit};
+use faultless_os::advise;
 
 pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
     if args.which.type_list {
@@ -30,6 +31,10 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
     }
     if args.engine.memory == Source::All {
         return measure::all(&args);
+    }
+    if args.engine.memory == Source::Thp && !advise::thp_gives(advise::pmd_bytes()) {
+        let remedy = "let /sys/kernel/mm/transparent_hugepage/enabled say madvise, or name another source";
+        return Err(Failure(format!("--memory=thp: this kernel gives no huge pages; {remedy}")));
     }
     let begin = measure::Begin::now();
     let patterns = patterns::patterns(&args)?;

@@ -5,6 +5,7 @@
 //! References: mmap(2), madvise(2).
 
 use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 
 use crate::error::Result;
 use crate::{advise, map, page};
@@ -16,7 +17,7 @@ pub enum Pages {
     Touched,
     /// At once (MAP_POPULATE).
     Populated,
-    /// With the first touch of each huge page (MADV_HUGEPAGE), if the kernel has them.
+    /// With the first touch of each huge page (MADV_HUGEPAGE), if the kernel has them. The mapping consists of whole ones.
     Thp,
 }
 
@@ -34,16 +35,25 @@ impl Mapping {
     /// # Errors
     /// ENOMEM: no room, RLIMIT_AS, `vm.max_map_count`, or the commit limit.
     pub fn new(len: usize, pages: Pages) -> Result<Self> {
-        let mapped = page::round_up(len.max(1));
+        static PMD_BYTES: OnceLock<usize> = OnceLock::new();
+
+        let mut mapped = page::round_up(len.max(1));
         let start = match pages {
             Pages::Populated => map::populated(mapped, map::Populate::Writable)?,
-            Pages::Touched | Pages::Thp => map::anonymous(mapped)?,
+            Pages::Touched => map::anonymous(mapped)?,
+            Pages::Thp => {
+                // A huge page fits only into a mapping that is as large and as aligned.
+                let huge = (*PMD_BYTES.get_or_init(advise::pmd_bytes)).max(page::size());
+                mapped = mapped.next_multiple_of(huge);
+                let start = map::reserve(mapped, huge)?;
+                // SAFETY: the range was just reserved, and nobody else knows it.
+                unsafe { map::make_usable(start, mapped)? };
+                // Without THP, base pages are used.
+                // SAFETY: advice on a range that was just mapped; its content stays.
+                let _ = unsafe { advise::thp(start, mapped) };
+                start
+            }
         };
-        if pages == Pages::Thp {
-            // Without THP, base pages are used.
-            // SAFETY: advice on a range that was just mapped; its content stays.
-            let _ = unsafe { advise::thp(start, mapped) };
-        }
         Ok(Self { start, len, mapped })
     }
 }

@@ -47,7 +47,7 @@ pub(crate) enum Source {
     Mmap,
     /// mmap with MAP_POPULATE, and munmap
     Populate,
-    /// mmap with MAP_POPULATE on transparent huge pages, and munmap
+    /// mmap of whole transparent huge pages, and munmap
     Thp,
     /// Each in turn, with one thread and with all; for --stat
     All,
