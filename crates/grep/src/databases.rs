@@ -10,7 +10,7 @@ use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{Database, DatabaseCache, Location, threads};
 
 use crate::caller::{self, Caller};
-use faultless_console::{Failure, reason};
+use faultless_console::Failure;
 
 /// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -35,7 +35,7 @@ impl Which {
     /// The databases to use. They may not exist yet.
     pub(crate) fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
         if self.project.is_empty() {
-            return Ok(vec![Chosen { location: Location::find(&here()?)?, project: None }]);
+            return Ok(vec![Chosen { location: Location::find(&caller::here()?)?, project: None }]);
         }
         let all = names()?;
         let mut chosen = Vec::new();
