@@ -23,10 +23,16 @@ struct Watch {
 
 impl Watch {
     fn new(sandbox: &Sandbox) -> Self {
-        let process = sandbox.command(&["watch", "--quiet", "1h"]).stderr(Stdio::null()).spawn().unwrap();
+        let log = sandbox.home.join("watch.log");
+        let process = sandbox
+            .command(&["watch", "--quiet", "1h"])
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
         let socket = folder(sandbox).join("socket");
-        // A client that comes too early searches by itself.
-        wait(|| std::os::unix::net::UnixStream::connect(&socket).is_ok());
+        // A client that comes too early searches by itself. The first update could meet a file half written.
+        wait(|| fs::read_to_string(&log).unwrap().contains("in the database"));
+        assert!(std::os::unix::net::UnixStream::connect(&socket).is_ok());
         Self { process, socket }
     }
 

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_match_of_several_lines_is_one_record_and_sees_what_follows() {
         let matcher = RegexMatcher::new(r"b\nc\b").unwrap();
-        let expected = vec![(3, b"cd b\nc\n".to_vec(), vec![3..6])];
+        let expected = [(3, b"cd b\nc\n".to_vec(), std::iter::once(3..6).collect::<Vec<_>>())];
         assert_eq!(found(&matcher, true, b"x\nab\ncd b\nc\nx\n")[..], expected[..]);
     }
 
