@@ -177,7 +177,8 @@ impl PlainRun<'_, '_> {
                 return Ok(Ended::File);
             }
         }
-        if self.next == number {
+        // Before the first match it is open whether line ends matter.
+        if self.has_checked && self.next == number {
             self.file.next_piece(text);
             self.next = number + 1;
         }

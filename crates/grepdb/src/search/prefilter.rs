@@ -293,15 +293,15 @@ pub(crate) struct Prefilter<'n> {
     bytes_per_hit_min: usize,
 }
 
-/// A hit in a line that matches costs this many times as much as one in a line that does not.
-const MATCHED_HIT_COST: usize = 4;
-/// Hits that say little yet.
-const FEW_HITS: usize = 8;
+/// A line that the prefilter admits costs this many times as much as a hit, because the matcher runs as well.
+const ADMITTED_COST: usize = 4;
+/// Lines that say little yet.
+const FEW_LINES: usize = 8;
 
 impl Prefilter<'_> {
-    /// Whether this many hits in this many bytes are too many to help.
-    pub(crate) fn is_frequent(&self, hits: usize, bytes: usize) -> bool {
-        hits > FEW_HITS && hits * self.bytes_per_hit_min * MATCHED_HIT_COST > bytes
+    /// Whether this many admitted lines in this many bytes are too many to help.
+    pub(crate) fn admits_many(&self, lines: usize, bytes: usize) -> bool {
+        lines > FEW_LINES && lines * self.bytes_per_hit_min * ADMITTED_COST > bytes
     }
 
     /// The first position in `text[from..to]` at which the rarest needle begins. The match may end beyond `to`.

@@ -43,8 +43,8 @@ pub(crate) struct Worker<'a, W> {
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
     texts_seen: usize,
-    /// Hits of the prefilter in the current text.
-    hits: Cell<usize>,
+    /// Lines of the current text that the prefilter admitted.
+    admitted: Cell<usize>,
 }
 
 impl<'a, W: Write + Send> Worker<'a, W> {
@@ -72,7 +72,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,
-            hits: Cell::new(0),
+            admitted: Cell::new(0),
         }
     }
 
@@ -88,14 +88,16 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             return Some(line_at(text, from, hit, to));
         }
         let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
-        // In this text the needle may be more frequent than in the sample.
-        while !prefilter.is_frequent(self.hits.get(), from) {
+        // This text may have more lines with all needles than the sample.
+        while !prefilter.admits_many(self.admitted.get(), from) {
             let hit = prefilter.find(text, from, to)?;
-            self.hits.set(self.hits.get() + 1);
             let line = line_at(text, from, hit, to);
             from = line.end;
-            if prefilter.admits(&text[line.clone()]) && self.match_line(text, line.start, line.end).is_some()
-            {
+            if !prefilter.admits(&text[line.clone()]) {
+                continue;
+            }
+            self.admitted.set(self.admitted.get() + 1);
+            if self.match_line(text, line.start, line.end).is_some() {
                 return Some(line);
             }
         }
@@ -132,7 +134,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             self.prefilter = self.needle_stats.choose(&text[..text.len().min(t::CHOICE_BYTES)]);
         }
         self.texts_seen += 1;
-        self.hits.set(0);
+        self.admitted.set(0);
     }
 
     /// Searches the text of a stored file, or the file itself if it has changed.
