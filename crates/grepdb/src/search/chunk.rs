@@ -89,7 +89,7 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
             if worker.search_if_stale(printer, entry)? {
                 continue;
             }
-            match worker.plain_file(printer, entry) {
+            match PlainFile::of(worker, printer, entry) {
                 Some(file) if found.start < span.end => {
                     current = Some((file.begin_at(span.start), span.end, at));
                     // The line again, without the line end that the database adds to the end of a file.

@@ -42,7 +42,7 @@ pub(super) fn search_large_file<'o, W: Write + Send>(
         return Ok(());
     }
     let mut printer = worker.printer(slot);
-    if let Some(file) = worker.plain_file(&mut printer, &entry).filter(|_| !run.cuts_line) {
+    if let Some(file) = PlainFile::of(worker, &mut printer, &entry).filter(|_| !run.cuts_line) {
         let run = PlainRun { segment, run, entry: &entry, file, next: run.first, has_checked: false };
         return run.search(worker, &mut printer, task.segment);
     }

@@ -10,25 +10,10 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 
 use crate::search::output::OutputSlot;
-use crate::search::print::FileOutcome;
 use crate::search::print::lines::{LineFormat, decimal};
+use crate::search::print::{FileOutcome, PlainFormat, Printer};
 use crate::search::worker::Worker;
-
-/// What is printed of a file with a match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlainFormat {
-    /// Matching lines.
-    Lines(LineFormat),
-    /// The number of matching lines.
-    Count {
-        /// The path, before the number.
-        path: bool,
-    },
-    /// The path.
-    Path,
-    /// Nothing: the exit status tells.
-    Nothing,
-}
+use crate::store::file_entry::{FileEntry, FileKind};
 
 /// A file that is being searched.
 pub(crate) struct PlainFile {
@@ -42,8 +27,15 @@ pub(crate) struct PlainFile {
 }
 
 impl PlainFile {
-    pub(crate) fn new(format: PlainFormat, path: Vec<u8>) -> Self {
-        Self { format, path, matches: 0, line_ends: 0, counted: 0 }
+    /// The file of `entry`, if its lines can be printed straight from the text.
+    pub(crate) fn of<W: Write + Send>(
+        worker: &Worker<'_, W>,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
+    ) -> Option<Self> {
+        let (format, _) = printer.plain().filter(|_| worker.is_plain && entry.kind == FileKind::Text)?;
+        let path = (worker.state.search.display_path)(&entry.path);
+        Some(Self { format, path, matches: 0, line_ends: 0, counted: 0 })
     }
 
     /// The same file in a chunk whose text has it at `begin`.

@@ -19,7 +19,21 @@ use lines::LineSink;
 use records::RecordSink;
 use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
 
-use crate::search::plain::PlainFormat;
+/// What is printed of a file with a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainFormat {
+    /// Matching lines.
+    Lines(LineFormat),
+    /// The number of matching lines.
+    Count {
+        /// The path, before the number.
+        path: bool,
+    },
+    /// The path.
+    Path,
+    /// Nothing: the exit status tells.
+    Nothing,
+}
 
 /// How matches are printed.
 #[derive(Clone, Debug)]

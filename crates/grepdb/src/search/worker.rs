@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::search::cancel::CancellableReader;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
-use crate::search::plain::PlainFile;
 use crate::search::prefilter::{NeedleStats, Prefilter};
 use crate::search::print::{FileOutcome, Haystack, Printer};
 use crate::search::state::{ChunkTask, SearchState};
@@ -164,16 +163,6 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             printer.search(&mut self.searcher, search.matcher, path, Haystack::Whole(text))
         };
         self.record(outcome)
-    }
-
-    /// The file of `entry`, if its lines can be printed straight from the text.
-    pub(crate) fn plain_file(
-        &self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
-        entry: &FileEntry,
-    ) -> Option<PlainFile> {
-        let (format, _) = printer.plain().filter(|_| self.is_plain && entry.kind == FileKind::Text)?;
-        Some(PlainFile::new(format, (self.state.search.display_path)(&entry.path)))
     }
 
     /// Searches a file on disk.
