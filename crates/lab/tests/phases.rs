@@ -1,15 +1,34 @@
-//! The kernel's stacks of first touches, in a test program of its own: faults are counted by process.
+//! The kernel's stacks of first touches, in a test program of its own and one test after the other: faults are counted
+//! by process.
 
 use faultless_lab::{Cell, experiments, trial};
 
+const LOCK_SHARES: [&str; 5] =
+    ["mmap_lock_share", "page_table_lock_share", "zone_lock_share", "lru_lock_share", "other_lock_share"];
+const COSTS: [&str; 3] = ["zeroing_ns", "locks_ns", "rest_ns"];
+
 #[test]
-fn first_touches_are_faults_and_most_samples_lie_in_them() {
-    let cell = Cell::of("phases").with("page", "base").with("threads", 1).with("samples", 450);
-    let sample = trial::measure(experiments::find("phases").unwrap(), &cell);
-    if let Some(why) = sample.refused {
-        return faultless_wants::missing_feature("perf events", why);
+fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_number_of_threads() {
+    for (threads, samples) in [(1, 450), (1, 5000), (3, 5000)] {
+        let cell = Cell::of("phases").with("page", "base").with("threads", threads).with("samples", samples);
+        let sample = trial::measure(experiments::find("phases").unwrap(), &cell);
+        if let Some(why) = sample.refused {
+            return faultless_wants::missing_feature("perf events", why);
+        }
+        assert_eq!(sample.violations, [""; 0]);
+        let value = |name: &str| {
+            let found = sample.values.iter().find(|value| value.quantity == name);
+            found.map(|value| value.value)
+        };
+        assert!(value("fault_share").unwrap() > 0.5, "{sample:?}");
+        // Few samples give no shares.
+        let Some(locks) = value("locks_share") else {
+            assert_eq!(samples, 450, "{sample:?}");
+            continue;
+        };
+        let of_locks: f64 = LOCK_SHARES.iter().filter_map(|name| value(name)).sum();
+        assert!((of_locks - locks).abs() < 1e-9, "{sample:?}");
+        let cost: f64 = COSTS.iter().filter_map(|name| value(name)).sum();
+        assert!((cost / value("fault_ns").unwrap() - 1.0).abs() < 1e-9 && cost > 50.0, "{sample:?}");
     }
-    assert_eq!(sample.violations, [""; 0]);
-    let share = sample.values.iter().find(|value| value.quantity == "fault_share").unwrap().value;
-    assert!(share > 0.5, "{share}");
 }

@@ -322,7 +322,6 @@ const CHARTS: &[Chart] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
     use faultless_os::host::Host;
 
     #[test]
@@ -341,25 +340,5 @@ mod tests {
         };
         assert_eq!([of(1), of(2), of(16)], [vec![1], vec![1, 2], vec![1, 2, 16]]);
         assert!(region_bytes(16) == 16 * EACH && region_bytes(2) == REGION);
-    }
-
-    #[test]
-    fn the_parts_of_the_locks_and_of_the_cost_add_up_for_any_number_of_threads() {
-        for threads in [1, 3] {
-            let words = format!("page=base threads={threads} samples=5000");
-            let sample = trial::measure(&Phases, &Cell::parse("phases", words.split(' ')).unwrap());
-            if let Some(why) = sample.refused {
-                return faultless_wants::missing_feature("perf events", why);
-            }
-            assert_eq!(sample.violations, [""; 0]);
-            let of = |name: &str| {
-                let found = sample.values.iter().find(|value| value.quantity == name);
-                found.map_or(0.0, |value| value.value)
-            };
-            let locks: f64 = LOCK_SHARES.map(of).iter().sum();
-            assert!((locks - of("locks_share")).abs() < 1e-9, "{sample:?}");
-            let cost: f64 = COSTS.map(|(.., name)| of(name)).iter().sum();
-            assert!((cost / of("fault_ns") - 1.0).abs() < 1e-9 && cost > 50.0, "{sample:?}");
-        }
     }
 }
