@@ -12,6 +12,7 @@ says so.
 """
 import array, multiprocessing, os, random, shutil, signal, socket, statistics, subprocess, sys, time
 
+import grep
 import grep_random
 from harness import record
 
@@ -95,13 +96,14 @@ def measure(args):
     tree = os.path.realpath(os.path.join(args.databases, "service"))
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(args.tree, tree, symlinks=True, ignore=shutil.ignore_patterns(".faultless", ".git"))
-    subprocess.run([args.faultless, "index", "init"], cwd=tree, check=True, capture_output=True)
-    listed = subprocess.run([args.faultless, "index", "files"], cwd=tree, capture_output=True, text=True, check=True).stdout.split("\n")
+    index = grep.verb(args, "index").split()
+    subprocess.run([*index, "init"], cwd=tree, check=True, capture_output=True)
+    listed = subprocess.run([*index, "files"], cwd=tree, capture_output=True, text=True, check=True).stdout.split("\n")
     rng = random.Random(args.seed)
     files = rng.sample([name for name in sorted(listed) if name], CHANGED)
     drawn = (query for query in grep_random.queries(tree, sorted(name for name in listed if name), args.queries * 4, rng))
     queries = [query for query in drawn if query[0] in KINDS][:args.queries]
-    watch = subprocess.Popen([args.faultless, "index", "watch"], cwd=tree, stderr=subprocess.DEVNULL)
+    watch = subprocess.Popen([*index, "watch"], cwd=tree, stderr=subprocess.DEVNULL)
     while not os.path.exists(os.path.join(tree, ".faultless/grep/socket")):
         time.sleep(0.05)
     time.sleep(2)
