@@ -25,6 +25,7 @@ use faultless_os::counters::{now_ns, time_and_tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
+use faultless_trace::measurement::median_interval;
 use faultless_trace::observation::Calibration;
 
 use crate::shape::entry;
@@ -148,6 +149,7 @@ impl Calibrator {
             pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
             record_cost_ns: (loaded_p50_ns - plain_p50_ns).max(0.0),
             pages: written.plain.len() as u32,
+            offset_error_ns: self.end.map_or(0.0, |_| written.offset_error_ns(&ns)),
             read_offset_ns,
             mapped_offset_ns,
         })
@@ -290,10 +292,18 @@ impl Rounds {
     /// How much too long a reading is: the median over the rounds, since the machine is the same only within
     /// a round. `None` without readings.
     fn offset_ns(&self, ns: &impl Fn(u64) -> f64) -> Option<f64> {
-        let mut offsets: Vec<f64> =
-            self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect();
-        offsets.sort_by(f64::total_cmp);
-        offsets.get(offsets.len() / 2).copied()
+        faultless_trace::measurement::median(&self.offsets_ns(ns))
+    }
+
+    /// Half-width of the 95 % interval of that median. 0 with fewer than two rounds.
+    fn offset_error_ns(&self, ns: &impl Fn(u64) -> f64) -> f64 {
+        median_interval(&self.offsets_ns(ns))
+            .filter(|_| self.medians.len() > 1)
+            .map_or(0.0, |found| (found.high - found.low) / 2.0)
+    }
+
+    fn offsets_ns(&self, ns: &impl Fn(u64) -> f64) -> Vec<f64> {
+        self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect()
     }
 }
 

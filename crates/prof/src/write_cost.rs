@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use faultless_trace::measurement::median;
+use faultless_trace::measurement::{Interval, median};
 use faultless_trace::observation::Calibration;
 
 use crate::tuning as t;
@@ -133,17 +133,20 @@ pub(crate) fn in_run(
 }
 
 /// By how much writing is slower in a run than it was in the calibration. The ratio is shrunk towards 1 in
-/// proportion to its uncertainty.
-fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> f64 {
-    let (Some(run), Some(calibration)) = (run, calibration) else { return 1.0 };
-    if run.ns <= 0.0 || calibration.ns <= 0.0 {
-        return 1.0;
-    }
+/// proportion to its uncertainty. The rest of that uncertainty is in its interval.
+fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> Interval {
+    let known = run.zip(calibration).filter(|(run, calibration)| run.ns > 0.0 && calibration.ns > 0.0);
+    let Some((run, calibration)) = known else { return around(1.0, t::WRITE_COST_SPREAD) };
     let (least, most) = t::WRITE_COST_SLOWER;
     let ratio = run.ns / calibration.ns;
     let error = ratio * (run.error_ns / run.ns).hypot(calibration.error_ns / calibration.ns);
     let trust = t::WRITE_COST_SPREAD.powi(2) / (t::WRITE_COST_SPREAD.powi(2) + error.powi(2));
-    (1.0 + trust * (ratio - 1.0)).clamp(least, most)
+    around((1.0 + trust * (ratio - 1.0)).clamp(least, most), trust.sqrt() * error)
+}
+
+/// The 95 % interval around a value with this standard deviation.
+fn around(value: f64, deviation: f64) -> Interval {
+    Interval { value, low: value - 1.96 * deviation, high: value + 1.96 * deviation }
 }
 
 #[cfg(test)]
@@ -181,6 +184,7 @@ mod tests {
             pair_p50_ns: 1_500.0,
             record_cost_ns: 1_800.0,
             pages: 512,
+            offset_error_ns: 0.0,
             read_offset_ns: Some(300.0),
             mapped_offset_ns: None,
         };
@@ -197,7 +201,10 @@ mod tests {
         let found = in_run(trap, calibrated, &watched(7_000, 600));
         assert!((found.offset_ns() - (-200.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
         assert_eq!((found.truth_p50_ns, found.mapped_offset_ns), (1_000.0, None));
-        assert_eq!(in_run(calibration, calibrated, &WriteCosts::default()), calibration);
+        let found = in_run(calibration, calibrated, &WriteCosts::default());
+        assert_eq!(Calibration { offset_error_ns: 0.0, ..found }, calibration);
+        // The usual spread, of the offset's 500 ns.
+        assert!((found.offset_error_ns - 1.96 * t::WRITE_COST_SPREAD * 500.0).abs() < 1.0, "{found:?}");
     }
 
     #[test]
@@ -215,10 +222,16 @@ mod tests {
     #[test]
     fn a_run_that_tells_little_changes_little() {
         let written = |ns, error_ns| Some(WriteCost { ns, error_ns });
-        let close = |slower: f64, wanted: f64| assert!((slower - wanted).abs() < 0.02, "{slower} {wanted}");
+        let close = |slower: Interval, wanted: f64| {
+            assert!((slower.value - wanted).abs() < 0.02, "{slower:?} {wanted}");
+        };
         close(slower(written(600.0, 6.0), written(400.0, 4.0)), 1.5);
         close(slower(written(600.0, 600.0), written(400.0, 4.0)), 1.02);
         close(slower(written(4_000.0, 4.0), written(400.0, 4.0)), t::WRITE_COST_SLOWER.1);
+        let half = |slower: Interval| (slower.high - slower.low) / 2.0 / 1.96;
+        assert!(half(slower(written(600.0, 6.0), written(400.0, 4.0))) < 0.03);
+        assert!((half(slower(None, written(400.0, 4.0))) - t::WRITE_COST_SPREAD).abs() < 1e-9);
+        assert!(half(slower(written(600.0, 600.0), written(400.0, 4.0))) > 0.9 * t::WRITE_COST_SPREAD);
         close(slower(None, written(400.0, 4.0)), 1.0);
         close(slower(written(-5.0, 4.0), written(400.0, 4.0)), 1.0);
     }

@@ -156,8 +156,8 @@ impl Sites {
             }
         }
         let calibration = recording.observation.calibration;
-        let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
-        let whole = Whole { all: &all.tally, doubt: profile.doubt, offset_ns, huge: profile.huge };
+        let offset_doubt_ns = calibration.map_or(0.0, |found| found.offset_doubt_ns());
+        let whole = Whole { all: &all.tally, doubt: profile.doubt, offset_doubt_ns, huge: profile.huge };
         let mut sum = all.row(&whole, None);
         // The exact count is known, whatever the parts, and the time of minor faults is the run's.
         sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };

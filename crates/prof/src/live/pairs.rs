@@ -181,6 +181,7 @@ mod tests {
             pair_p50_ns: 1200.0,
             record_cost_ns: 0.0,
             pages: 9,
+            offset_error_ns: 0.0,
             read_offset_ns: None,
             mapped_offset_ns: None,
         };

@@ -14,11 +14,11 @@ pub(crate) struct Kinds {
     minor: Tally,
     doubt: f64,
     huge: Option<Huge>,
-    offset_ns: f64,
+    offset_doubt_ns: f64,
 }
 
 impl Kinds {
-    pub(crate) fn new(profile: &Profile, offset_ns: f64) -> Self {
+    pub(crate) fn new(profile: &Profile, offset_doubt_ns: f64) -> Self {
         let mut kinds = Self {
             of: vec![Tally::default(); KINDS],
             readings: vec![Vec::new(); KINDS],
@@ -26,7 +26,7 @@ impl Kinds {
             minor: Tally::default(),
             doubt: profile.doubt,
             huge: profile.huge,
-            offset_ns,
+            offset_doubt_ns,
         };
         for (fault, basis) in profile.faults.iter().zip(&profile.basis) {
             let kind = match fault.kind {
@@ -60,7 +60,7 @@ impl Kinds {
     }
 
     fn whole(&self) -> Whole<'_> {
-        Whole { all: &self.all, doubt: self.doubt, offset_ns: self.offset_ns, huge: self.huge }
+        Whole { all: &self.all, doubt: self.doubt, offset_doubt_ns: self.offset_doubt_ns, huge: self.huge }
     }
 
     /// Faults of a kind and their time, ns. Huge pages may exist although none was seen.
@@ -123,7 +123,7 @@ impl Kinds {
     pub(super) fn time_ns(&self) -> Interval {
         let (value, faults) = (self.minor.time_ns, self.minor.faults);
         let usual_ns = value / faults.max(1.0);
-        let reading_ns = self.minor.reading_spread_ns(self.offset_ns);
+        let reading_ns = self.minor.reading_spread_ns(self.offset_doubt_ns);
         let (mut below, mut above) = (reading_ns, reading_ns);
         for kind in ALL.into_iter().filter(|kind| *kind != Kind::Major) {
             let (faults, time_ns) = self.intervals(kind);
@@ -137,7 +137,7 @@ impl Kinds {
             let (cheaper, dearer) = self.of[kind as usize].assumed_spread_ns(&self.all);
             (below, above) = (below.hypot(lower).hypot(cheaper), above.hypot(higher).hypot(dearer));
         }
-        let least = self.minor.least_ns(self.offset_ns).min(value);
+        let least = self.minor.least_ns(self.offset_doubt_ns).min(value);
         Interval { value, low: (value - below).max(least), high: value + above }
     }
 

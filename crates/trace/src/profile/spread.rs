@@ -8,8 +8,8 @@
 //! Times: the error of a count times its price. The price of untimed faults varies between bursts: by the
 //! variation seen, and with few bursts by the usual variation. The excess of cold samples (`cold`) has an error
 //! that all samples of a period share. A row without timed faults may have the price of any other row of base
-//! pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
-//! of its offset.
+//! pages. Every reading may be off by [`CALIBRATION_SHARE`], and by the doubt about
+//! its offset.
 //!
 //! Whatever the others are, what was recorded is there: no count is below the row's records. No time is below
 //! what its timed faults took, nor below the lowest count at the lowest price.
@@ -18,8 +18,7 @@ use super::{Basis, Huge, Weighted};
 use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::{Interval, share_interval, student_t};
 use crate::tuning::{
-    CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, OFFSET_SHARE, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS,
-    PRICED_FAULTS,
+    CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
 /// Counts from one burst.
@@ -89,8 +88,8 @@ pub(crate) struct Whole<'a> {
     pub(crate) all: &'a Tally,
     /// Error of the faults that all samples together represent.
     pub(crate) doubt: f64,
-    /// The offset subtracted from each reading, ns.
-    pub(crate) offset_ns: f64,
+    /// How far the offset that is subtracted from each reading may be off, ns.
+    pub(crate) offset_doubt_ns: f64,
     /// Faults of huge pages in user mode, if known.
     pub(crate) huge: Option<Huge>,
 }
@@ -145,7 +144,7 @@ impl Tally {
     }
 
     fn intervals_if(&self, whole: &Whole<'_>, is_counted: bool) -> (Interval, Interval) {
-        let reading_ns = self.reading_spread_ns(whole.offset_ns);
+        let reading_ns = self.reading_spread_ns(whole.offset_doubt_ns);
         let majors_ns = [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0].map(|by| by * self.major_assumed_ns);
         let mut off = [0.0_f64; 2];
         let mut off_ns = majors_ns.map(|ns| ns.hypot(reading_ns));
@@ -164,7 +163,7 @@ impl Tally {
         };
         let faults = around(self.faults, off, self.records as f64);
         let most = whole.all.faults.max(self.faults);
-        let least_ns = self.least_ns(whole.offset_ns).max(self.cheapest_ns(whole, faults.low));
+        let least_ns = self.least_ns(whole.offset_doubt_ns).max(self.cheapest_ns(whole, faults.low));
         let time_ns = around(self.time_ns, off_ns, least_ns);
         (Interval { high: faults.high.min(most), ..faults }, time_ns)
     }
@@ -174,16 +173,16 @@ impl Tally {
         let mut sizes = self.sizes.iter().filter(|part| part.faults > 0.0);
         let (Some(part), None) = (sizes.next(), sizes.next()) else { return 0.0 };
         let majors = self.faults - part.faults;
-        let off_ns = part.assumed_spread_ns(whole.all)[0] + self.reading_spread_ns(whole.offset_ns);
+        let off_ns = part.assumed_spread_ns(whole.all)[0] + self.reading_spread_ns(whole.offset_doubt_ns);
         (faults - majors).max(0.0) / part.faults * (part.time_ns - off_ns).max(0.0)
     }
 
     /// What the timed faults of the row took at least, ns.
-    pub(crate) fn least_ns(&self, offset_ns: f64) -> f64 {
+    pub(crate) fn least_ns(&self, offset_doubt_ns: f64) -> f64 {
         let sum = |of: fn(&Timed) -> f64| self.kinds.iter().map(of).sum::<f64>();
         let (timed, sum_ns, shared_ns) =
             (sum(|kind| kind.timed), sum(|kind| kind.sum_ns), sum(|kind| kind.shared_ns));
-        let offset_ns = OFFSET_SHARE * offset_ns.abs() * timed;
+        let offset_ns = offset_doubt_ns * timed;
         (sum_ns - (CALIBRATION_SHARE * sum_ns).hypot(offset_ns).hypot(shared_ns)).max(0.0)
     }
 
@@ -194,10 +193,10 @@ impl Tally {
     }
 
     /// Error of the time of all minor faults because every reading may be off, ns.
-    pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
+    pub(crate) fn reading_spread_ns(&self, offset_doubt_ns: f64) -> f64 {
         let sum = |of: fn(&SizeTally) -> f64| self.sizes.iter().map(of).sum::<f64>();
         let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
-        let offset_ns = OFFSET_SHARE * offset_ns.abs() * faults;
+        let offset_ns = offset_doubt_ns * faults;
         (CALIBRATION_SHARE * time_ns).hypot(offset_ns).hypot(sum(|part| part.shared_ns))
     }
 
@@ -397,7 +396,7 @@ mod tests {
         };
         let (writes, reads) = (kept(Kind::MmapFirstWrite), kept(Kind::FileRead));
         let all = tally(&[writes.clone(), reads].concat());
-        let whole = Whole { all: &all, doubt: 0.0, offset_ns: 0.0, huge: None };
+        let whole = Whole { all: &all, doubt: 0.0, offset_doubt_ns: 0.0, huge: None };
         let (faults, _) = tally(&writes).intervals(&whole);
         assert_eq!((faults.low, faults.value, faults.high), (100.0, 200.0, 300.0));
         let (faults, _) = all.intervals(&whole);
@@ -467,7 +466,7 @@ mod tests {
         };
         let all = tally(&[&base, &majors, &huge]);
         let known = Huge { least: 2.0, most: 20.0, price_ns: 1e5 };
-        let whole = Whole { all: &all, doubt: 800.0, offset_ns: 100.0, huge: Some(known) };
+        let whole = Whole { all: &all, doubt: 800.0, offset_doubt_ns: 15.0, huge: Some(known) };
         let (faults, time_ns) = tally(&[&majors]).intervals(&whole);
         assert_eq!((faults.low, faults.high), (10.0, 10.0));
         assert_eq!((time_ns.low, time_ns.high), (3e7, 3e7));

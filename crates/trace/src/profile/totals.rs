@@ -57,13 +57,14 @@ impl Totals {
         let known = Exactness { all: strata.is_complete(), pages: found.tells_pages };
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
+        let offset_doubt_ns = calibration.map_or(0.0, |found| found.offset_doubt_ns());
         let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
         let major_seen = faults_of(profile, Mode::Major).round() as u64;
-        let kinds = Kinds::new(profile, offset_ns);
+        let kinds = Kinds::new(profile, offset_doubt_ns);
         let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, known, counted);
         let (mut notes, details) = (said.notes, Vec::from_iter(said.detail));
         fit(profile, &rows);
-        let kinds = Kinds::new(profile, offset_ns);
+        let kinds = Kinds::new(profile, offset_doubt_ns);
 
         let recorder_ns = recorder_ns(observation, found);
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);

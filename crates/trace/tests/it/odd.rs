@@ -117,7 +117,7 @@ prop_compose! {
             usage: Usage { wall_ns, user_ns, system_ns, minor_faults, major_faults, peak_rss_bytes: 0 },
             counts,
             calibration: calibration.map(|(truth_p50_ns, pair_p50_ns, record_cost_ns)| Calibration {
-                truth_p50_ns, pair_p50_ns, record_cost_ns, pages: 1, read_offset_ns: None, mapped_offset_ns: None
+                truth_p50_ns, pair_p50_ns, record_cost_ns, pages: 1, offset_error_ns: 0.0, read_offset_ns: None, mapped_offset_ns: None
             }),
             windows,
             records,

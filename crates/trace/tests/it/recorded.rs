@@ -47,6 +47,7 @@ impl Run {
             pair_p50_ns: 1190.0 + OFFSET_NS as f64,
             record_cost_ns: 640.0,
             pages: 4096,
+            offset_error_ns: 0.0,
             read_offset_ns: None,
             mapped_offset_ns: None,
         };

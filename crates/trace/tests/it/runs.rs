@@ -71,6 +71,7 @@ pub(crate) fn header(conditions: &Conditions) -> Header {
             pair_p50_ns: truth_p50_ns + 200.0,
             record_cost_ns: 600.0,
             pages: 4096,
+            offset_error_ns: 0.0,
             read_offset_ns: None,
             mapped_offset_ns: None,
         }),

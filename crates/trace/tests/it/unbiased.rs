@@ -76,6 +76,7 @@ impl Play {
             pair_p50_ns: 1_200.0 + OFFSET_NS,
             record_cost_ns: 600.0,
             pages: 512,
+            offset_error_ns: 0.0,
             read_offset_ns: Some(OFFSET_NS),
             mapped_offset_ns: Some(OFFSET_NS),
         };

@@ -34,6 +34,7 @@ fn write(path: &Path, sites: &[Site], user_only: bool, kernel: Option<KernelSamp
         pair_p50_ns: 900.0,
         record_cost_ns: 600.0,
         pages: 100,
+        offset_error_ns: 0.0,
         read_offset_ns: None,
         mapped_offset_ns: None,
     };
