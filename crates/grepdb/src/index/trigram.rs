@@ -1,15 +1,15 @@
-//! Trigrams: three consecutive bytes, folded.
+//! Trigrams: three consecutive bytes.
 //!
 //! In: text. Out: the distinct [`Trigram`]s of a chunk, each with the subchunks in which a line with it begins.
 //!
-//! Upper and lower case are the same, and all bytes beyond ASCII share 26 codes. So a trigram filters texts; it
-//! proves nothing. No trigram crosses a line end.
+//! Bytes beyond ASCII share the codes of control characters. So a trigram filters texts; it proves nothing. No
+//! trigram crosses a line end.
 //!
 //! It does not store trigrams (`posting_list`), or derive them from regular expressions (`search`).
 
 use crate::tuning::{CHUNK_BYTES, SUBCHUNKS};
 
-/// Three folded bytes, seven bits each.
+/// The codes of three bytes, seven bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Trigram(pub(crate) u32);
 
@@ -24,19 +24,40 @@ impl Trigram {
     }
 
     fn has_line_end(self) -> bool {
-        [self.0 >> 14, self.0 >> 7, self.0].iter().any(|code| code & 0x7f == LINE_END)
+        self.codes().contains(&(LINE_END as u8))
+    }
+
+    fn codes(self) -> [u8; 3] {
+        [self.0 >> 14, self.0 >> 7, self.0].map(|code| (code & 0x7f) as u8)
+    }
+
+    /// The trigrams that differ from this one in the case of letters only, and this one.
+    pub(crate) fn case_variants(self) -> Vec<Self> {
+        let cases = self.codes().map(|code| {
+            let mut cases = vec![code.to_ascii_lowercase(), code.to_ascii_uppercase()];
+            cases.dedup();
+            cases
+        });
+        let [first, second, third] = &cases;
+        let pairs = first.iter().flat_map(|a| second.iter().map(move |b| (*a, *b)));
+        pairs.flat_map(|(a, b)| third.iter().filter_map(move |c| Self::of([a, b, *c]))).collect()
     }
 }
 
-/// The code of each byte. ASCII letters become lower case. The bytes beyond ASCII share the codes of the upper case
-/// letters.
+/// The code of each byte. ASCII has its own. The bytes beyond share the codes of control characters that are rare in
+/// text: all but tab, line feed, escape and delete.
 const CODES: [u8; 256] = {
     let mut codes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         codes[byte] = match byte as u8 {
-            ascii if ascii.is_ascii() => ascii.to_ascii_lowercase(),
-            other => b'A' + (other - 128) % 26,
+            ascii if ascii.is_ascii() => ascii,
+            other => match (other - 128) % 28 {
+                before if before < b'\t' => before,
+                // Behind line feed, and around escape.
+                behind if behind + 2 < 0x1b => behind + 2,
+                behind => behind + 3,
+            },
         };
         byte += 1;
     }
@@ -130,11 +151,27 @@ mod tests {
     }
 
     #[test]
-    fn case_is_folded_and_lines_are_kept_apart() {
-        let mut expected = vec![(trigram("abc"), 1), (trigram("bcd"), 1), (trigram("xyz"), 1)];
+    fn case_counts_and_lines_are_kept_apart() {
+        let mut expected = vec![(trigram("aBc"), 1), (trigram("BcD"), 1), (trigram("xyZ"), 1)];
         expected.sort();
         assert_eq!(found(b"aBcD\nxyZ\nab\n"), expected);
         assert_eq!(Trigram::of(*b"a\nb"), None);
+    }
+
+    #[test]
+    fn letters_have_two_cases_and_nothing_else_has() {
+        assert_eq!(trigram("a_B").case_variants(), ["a_b", "a_B", "A_b", "A_B"].map(trigram));
+        assert_eq!(trigram("1_2").case_variants(), [trigram("1_2")]);
+        let beyond = Trigram::of("ü€".as_bytes()[..3].try_into().unwrap()).unwrap();
+        assert_eq!(beyond.case_variants(), [beyond]);
+    }
+
+    #[test]
+    fn no_other_byte_has_the_code_of_a_line_end_or_of_text() {
+        for byte in 128..=u8::MAX {
+            let code = CODES[byte as usize];
+            assert!(code < b' ' && !b"\t\n\x1b".contains(&code), "{byte}: {code}");
+        }
     }
 
     #[test]

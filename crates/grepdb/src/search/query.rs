@@ -6,6 +6,9 @@
 //! The analysis works from the inside out. For each subexpression it knows the set of strings that can match; or else
 //! the sets of prefixes and suffixes, and a query for the middle. Subexpressions in sequence are joined.
 //!
+//! If the case of letters does not matter, the sets of strings double with each letter. So the expression is analysed
+//! twice: as it is, and in lower case, with every trigram in all its cases. The query with fewer trigrams is taken.
+//!
 //! It does not look up trigrams (`candidates`).
 //!
 //! Reference: Cox, "Regular Expression Matching with a Trigram Index", 2012.
@@ -67,6 +70,20 @@ impl TrigramQuery {
         }
     }
 
+    /// The same query for texts in any case.
+    fn in_any_case(self) -> Self {
+        let all = |parts: Vec<Self>| parts.into_iter().map(Self::in_any_case);
+        match self {
+            Self::Trigram(trigram) => {
+                trigram.case_variants().into_iter().map(Self::Trigram).fold(Self::Nothing, Self::or)
+            }
+            // An alternative of several parts stays one part, so that each can be left out.
+            Self::And(parts) => Self::And(all(parts).collect()),
+            Self::Or(parts) => all(parts).fold(Self::Nothing, Self::or),
+            Self::Any | Self::Nothing => self,
+        }
+    }
+
     /// Whether a text with these trigrams satisfies it.
     #[cfg(any(fuzzing, test))]
     pub(crate) fn holds(&self, trigrams: &BTreeSet<Trigram>) -> bool {
@@ -114,9 +131,29 @@ pub struct PatternOptions {
 
 /// The query for a match of one of `expressions`.
 pub(crate) fn trigram_query(expressions: &[Hir]) -> TrigramQuery {
-    expressions
-        .iter()
-        .fold(TrigramQuery::Nothing, |query, expression| query.or(ExprInfo::of(expression).finish()))
+    let [exact, folded] = [Case::Exact, Case::Folded].map(|case| {
+        let query = |expression| ExprInfo::of(expression, case).finish();
+        expressions.iter().map(query).fold(TrigramQuery::Nothing, TrigramQuery::or)
+    });
+    let folded = folded.in_any_case();
+    if exact != TrigramQuery::Any && exact.trigrams() <= folded.trigrams() { exact } else { folded }
+}
+
+/// Whether an analysis tells upper from lower case.
+#[derive(Clone, Copy)]
+enum Case {
+    Exact,
+    /// All letters are in lower case.
+    Folded,
+}
+
+impl Case {
+    fn of(self, text: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Exact => text.to_vec(),
+            Self::Folded => text.to_ascii_lowercase(),
+        }
+    }
 }
 
 /// Parses `patterns`.
@@ -153,15 +190,12 @@ pub fn mistake(pattern: &str, unicode: bool) -> Option<String> {
     Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
 }
 
-/// Strings in lower case.
 type Strings = BTreeSet<Vec<u8>>;
 
 /// Matchers search for this many literals at once without losing speed.
 const LITERALS_MAX: usize = 8;
-/// Larger sets of strings are given up. `[A-Za-z0-9_]` has 37 strings in lower case.
-const STRINGS_MAX: usize = 40;
-/// Larger character classes count as any character. `[A-Za-z0-9_]` has 63.
-const CHARS_MAX: usize = 63;
+/// Larger sets of strings are given up, and larger character classes count as any character. `[A-Za-z0-9_]` has 63.
+const STRINGS_MAX: usize = 63;
 /// Trigrams of a set of strings that are looked up.
 const ALTERNATIVES_MAX: usize = 576;
 /// Copies of a repeated subexpression that are analysed.
@@ -200,19 +234,20 @@ impl ExprInfo {
         Self { exact: None, prefixes: nothing.clone(), suffixes: nothing, query: TrigramQuery::Any }
     }
 
-    fn of(hir: &Hir) -> Self {
+    fn of(hir: &Hir, case: Case) -> Self {
+        let of = |hir| Self::of(hir, case);
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => Self::empty(),
-            HirKind::Literal(literal) => Self::exact(Strings::from([literal.0.to_ascii_lowercase()])),
-            HirKind::Class(class) => chars(class).map_or_else(Self::any, Self::exact),
-            HirKind::Capture(capture) => Self::of(&capture.sub),
-            HirKind::Concat(parts) => parts.iter().fold(Self::empty(), |all, part| all.then(Self::of(part))),
+            HirKind::Literal(literal) => Self::exact(Strings::from([case.of(&literal.0)])),
+            HirKind::Class(class) => chars(class, case).map_or_else(Self::any, Self::exact),
+            HirKind::Capture(capture) => of(&capture.sub),
+            HirKind::Concat(parts) => parts.iter().fold(Self::empty(), |all, part| all.then(of(part))),
             HirKind::Alternation(parts) => {
                 let nothing = Self::exact(Strings::new());
-                parts.iter().fold(nothing, |any, part| any.or(Self::of(part)))
+                parts.iter().fold(nothing, |any, part| any.or(of(part)))
             }
             HirKind::Repetition(repetition) => {
-                let one = Self::of(&repetition.sub);
+                let one = of(&repetition.sub);
                 if repetition.min == 0 {
                     return if repetition.max == Some(1) { one.or(Self::empty()) } else { Self::any() };
                 }
@@ -276,24 +311,20 @@ impl ExprInfo {
 }
 
 /// The characters of a small class.
-fn chars(class: &Class) -> Option<Strings> {
+fn chars(class: &Class, case: Case) -> Option<Strings> {
     // Characters are counted before folding makes some of them equal.
     let strings: Vec<Vec<u8>> = match class {
         Class::Unicode(class) => {
             let chars = class.ranges().iter().flat_map(|range| range.start()..=range.end());
-            let utf8 = |char: char| char.encode_utf8(&mut [0; 4]).as_bytes().to_ascii_lowercase();
-            chars.take(CHARS_MAX + 1).map(utf8).collect()
+            let utf8 = |char: char| case.of(char.encode_utf8(&mut [0; 4]).as_bytes());
+            chars.take(STRINGS_MAX + 1).map(utf8).collect()
         }
         Class::Bytes(class) => {
             let bytes = class.ranges().iter().flat_map(|range| range.start()..=range.end());
-            bytes.take(CHARS_MAX + 1).map(|byte| vec![byte.to_ascii_lowercase()]).collect()
+            bytes.take(STRINGS_MAX + 1).map(|byte| case.of(&[byte])).collect()
         }
     };
-    if strings.len() > CHARS_MAX {
-        return None;
-    }
-    let strings = Strings::from_iter(strings);
-    (strings.len() <= STRINGS_MAX).then_some(strings)
+    (strings.len() <= STRINGS_MAX).then(|| Strings::from_iter(strings))
 }
 
 /// Every concatenation of one of `before` and one of `after`.
