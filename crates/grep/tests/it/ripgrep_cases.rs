@@ -226,3 +226,10 @@ fn a_search_for_no_line_does_not_report_missing_paths() {
         assert_eq!(run(tree.path(), words), (1, String::new(), String::new()));
     }
 }
+
+#[test]
+fn of_multiline_and_stop_on_nonmatch_the_last_counts() {
+    let tree = tree();
+    assert_eq!(run(tree.path(), &["-U", "--stop-on-nonmatch", "one;\\nint", "a"]).0, 2);
+    assert_eq!(run(tree.path(), &["--stop-on-nonmatch", "-Uc", "one;\\nint", "a/one.c"]).1, "1\n");
+}
