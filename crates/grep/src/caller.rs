@@ -92,12 +92,6 @@ pub(crate) struct Stdout {
     client: Option<UnixStream>,
 }
 
-impl Stdout {
-    pub(crate) fn is_terminal(&self) -> bool {
-        self.file.is_terminal()
-    }
-}
-
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.client.as_ref().is_some_and(has_gone) {

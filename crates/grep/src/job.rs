@@ -51,6 +51,10 @@ pub(crate) struct Summary {
     pub(crate) failed: bool,
     /// Whether any file could have been searched.
     pub(crate) has_files: bool,
+    /// Whether a folder without a database has been reported.
+    lacks_database: bool,
+    /// Databases that were compared with the disk.
+    refreshed: Vec<Arc<Database>>,
     stats: Stats,
     pub(crate) searched: SearchReport,
 }
@@ -97,14 +101,9 @@ impl Job<'_> {
         summary: &mut Summary,
     ) -> Result<(), Failure> {
         let begin = std::time::Instant::now();
-        let mut named = scope.named;
-        let mut trees = scope.trees;
-        if trees.is_empty() {
-            trees.push(Tree { root: None, project: None, folders: Vec::new() });
-        }
-        for tree in trees {
+        for tree in scope.trees {
             let searched;
-            (out, searched) = self.tree(tree, std::mem::take(&mut named), out, summary)?;
+            (out, searched) = self.tree(tree, out, summary)?;
             summary.add(self.args, self.caller, searched);
             let unwritten = out.flush().err().map(|error| error.kind());
             match unwritten.or(summary.searched.output_error) {
@@ -130,12 +129,14 @@ impl Job<'_> {
     /// Searches the folders of a tree, and the named files.
     fn tree<W: Write + Send>(
         &self,
-        tree: Tree,
-        named: Vec<DiskFile>,
+        mut tree: Tree,
         out: W,
         summary: &mut Summary,
     ) -> Result<(W, SearchReport), Failure> {
         let root = tree.root.clone().unwrap_or_default();
+        let named = std::mem::take(&mut tree.named);
+        // Named files keep their order.
+        let sorted = self.args.looks.sort == Sort::Path && !tree.folders.is_empty();
         let (database, mut disk) = self.asked(tree, summary)?;
         let mut folders = disk.rest.clone();
         if !self.is_wider(&database) {
@@ -169,12 +170,13 @@ impl Job<'_> {
             binary,
             binary_named,
             every_file: self.looks.every_file,
-            sorted: self.args.looks.sort == Sort::Path,
+            sorted,
             folders: if within.iter().any(Vec::is_empty) { &[] } else { &within },
             is_wanted: &|path| self.wanted(&root, &folders, path, everything),
             display_path: &|path| shown(&folders, path),
             threads: &|| self.threads(),
             block_source: self.args.engine.memory.block_source(),
+            at_once: self.looks.at_once,
             first_match_only: self.looks.only_whether,
             cancel: None,
         };
@@ -214,7 +216,9 @@ impl Job<'_> {
     fn asked(&self, tree: Tree, summary: &mut Summary) -> Result<(Arc<Database>, Disk), Failure> {
         let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
         let Some(root) = &tree.root else {
-            if !tree.folders.is_empty() && !self.args.looks.no_messages && !self.args.looks.quiet {
+            let is_quiet = self.args.looks.no_messages || self.args.looks.quiet;
+            if !tree.folders.is_empty() && !is_quiet && !std::mem::replace(&mut summary.lacks_database, true)
+            {
                 self.caller.tell(
                     &"faultless: no database here: the files are read; `faultless index init` makes one",
                 );
@@ -227,8 +231,7 @@ impl Job<'_> {
         if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
             return Ok(whole(tree.folders));
         }
-        let opened =
-            if self.args.which.fresh { chosen.refreshed(self.caller).map(Arc::new) } else { chosen.opened() };
+        let opened = if self.args.which.fresh { self.refreshed(&chosen, summary) } else { chosen.opened() };
         let database = match opened {
             Ok(database) => database,
             Err(error) if is_project || self.caller.is_elsewhere() => return Err(error),
@@ -247,6 +250,17 @@ impl Job<'_> {
             if has { disk.rest.push(folder) } else { disk.whole.push(folder) }
         }
         Ok((database, disk))
+    }
+
+    /// Compares the database with the disk, once in a search.
+    fn refreshed(&self, chosen: &Chosen, summary: &mut Summary) -> Result<Arc<Database>, Failure> {
+        let is_same = |database: &&Arc<Database>| *database.location() == chosen.location;
+        if let Some(database) = summary.refreshed.iter().find(is_same) {
+            return Ok(database.clone());
+        }
+        let database = Arc::new(chosen.refreshed(self.caller)?);
+        summary.refreshed.push(database.clone());
+        Ok(database)
     }
 
     /// Whether the flags ask for files that the database leaves out.

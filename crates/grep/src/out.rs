@@ -25,7 +25,7 @@ pub(crate) struct Limit {
 impl Out {
     /// Writes into `file`, immediately if `at_once`, else in large pieces.
     pub(crate) fn new(file: Stdout, at_once: bool, limit: Option<Limit>) -> Self {
-        let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };
+        let buffer_bytes = if at_once { 0 } else { BUFFER_BYTES };
         let file = BufWriter::with_capacity(buffer_bytes, file);
         match limit {
             Some(limit) => Self::Limited(file, limit),

@@ -12,6 +12,7 @@ use faultless_grepdb::engine::{LineFormat, OutputFormat, PlainFormat};
 use crate::caller::Caller;
 use crate::flags::Args;
 use crate::flags::looks::{Color, Flags, Format};
+use crate::scope::Scope;
 use faultless_console::Failure;
 
 pub(crate) struct Looks {
@@ -24,24 +25,27 @@ pub(crate) struct Looks {
     pub(crate) stats: bool,
     /// Nothing is printed, so the first match is enough.
     pub(crate) only_whether: bool,
+    /// Whether each line is written at once.
+    pub(crate) at_once: bool,
     /// Whether files without a match matter.
     pub(crate) every_file: bool,
 }
 
-/// `one_file`: a single named file is searched.
-pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Looks, Failure> {
+/// How the matches of `scope` are printed.
+pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks, Failure> {
     let terminal = caller.sees_output();
     let flags = &args.looks;
     let vs = flags.format == Some(Format::Vs);
     let heading = !flags.vimgrep && !vs && !flags.no_heading && (flags.pretty || flags.heading || terminal);
     let column = flags.column || flags.vimgrep && !flags.no_column;
-    let with_filename = flags.with_filename || !flags.no_filename && (flags.vimgrep || !one_file);
+    let with_filename = flags.with_filename || !flags.no_filename && (flags.vimgrep || !scope.one_file);
     let summary = summary(args);
     let stats = flags.stats || flags.json;
     let line_number = if flags.no_line_number {
         false
     } else {
-        let standard = terminal || column || flags.vimgrep || flags.pretty || vs;
+        let only_stdin = scope.one_file && scope.stdin.is_some();
+        let standard = terminal && !only_stdin || column || flags.vimgrep || flags.pretty || vs;
         flags.line_number || flags.json || summary.is_none() && standard
     };
     let mut specs = grep_printer::default_color_specs();
@@ -139,6 +143,7 @@ pub(crate) fn looks(args: &Args, one_file: bool, caller: &Caller) -> Result<Look
         color: color(flags, caller),
         line_number,
         stats,
+        at_once: flags.line_buffered || terminal && !flags.block_buffered && scope.stdin.is_some(),
         only_whether: flags.quiet && !stats,
         every_file: flags.files_without_match || flags.include_zero,
     })

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use faultless_grepdb::engine::{Database, DiskFile};
 use ignore::overrides::{Override, OverrideBuilder};
@@ -14,14 +14,13 @@ use ignore::types::{Types, TypesBuilder};
 use crate::caller::{self, Caller};
 use crate::databases::Chosen;
 use crate::flags::Args;
+use crate::flags::looks::Sort;
 use crate::stdin::Stdin;
 use faultless_console::{Failure, reason};
 
 #[derive(Default)]
 pub(crate) struct Scope {
     pub(crate) trees: Vec<Tree>,
-    /// Files named on the command line.
-    pub(crate) named: Vec<DiskFile>,
     /// Standard input, if it is one of them.
     pub(crate) stdin: Option<Stdin>,
     /// Errors about named paths that don't exist.
@@ -30,13 +29,16 @@ pub(crate) struct Scope {
     pub(crate) one_file: bool,
 }
 
-/// Folders of one tree.
+/// Folders of one tree, and named files. They are searched together.
+#[derive(Default)]
 pub(crate) struct Tree {
     /// The root, if there is a database.
     pub(crate) root: Option<PathBuf>,
     /// The project, if the tree is one.
     pub(crate) project: Option<Chosen>,
     pub(crate) folders: Vec<Folder>,
+    /// Files named on the command line.
+    pub(crate) named: Vec<DiskFile>,
 }
 
 /// A folder to search.
@@ -51,28 +53,38 @@ pub(crate) struct Folder {
 pub(crate) fn scope(args: &Args, caller: &Caller, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
-        scope.add_folder(PathBuf::new(), &caller.folder);
+        scope.add_folder(PathBuf::new(), &caller.folder, false);
         return Ok(scope);
     }
-    for path in paths {
-        if path == "-" {
+    let real = |path: &OsString| if path == "-" { Ok(path.into()) } else { Path::new(path).canonicalize() };
+    let real: Vec<std::io::Result<PathBuf>> = paths.iter().map(real).collect();
+    let is_ordered = args.looks.sort == Sort::Path || args.engine.threads == Some(1);
+    let apart = is_ordered || overlap(real.iter().flatten());
+    for (path, real) in paths.iter().zip(real) {
+        match real {
             // Standard input can be read only once.
-            if scope.stdin.is_none() {
-                scope.named.push(named(args, &scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
+            Ok(_) if path == "-" && scope.stdin.is_some() => {}
+            Ok(_) if path == "-" => {
+                let file = named(args, &scope.stdin.insert(Stdin::new()?).path(), b"<stdin>");
+                scope.add_file(file, apart);
             }
-            continue;
-        }
-        match Path::new(path).canonicalize() {
-            Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real),
-            Ok(_) => scope.named.push(named(args, Path::new(path), path.as_bytes())),
+            Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real, apart),
+            Ok(_) => scope.add_file(named(args, Path::new(path), path.as_bytes()), apart),
             Err(error) => {
                 let path = Path::new(path).display();
                 scope.trouble.push(format!("{path}: {}; name what exists", reason(&error)));
             }
         }
     }
-    scope.one_file = paths.len() == 1 && scope.trees.is_empty();
+    scope.one_file = paths.len() == 1 && scope.trees.iter().all(|tree| tree.folders.is_empty());
     Ok(scope)
+}
+
+/// Whether one path is another, or lies below it.
+fn overlap<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> bool {
+    let mut paths: Vec<&PathBuf> = paths.collect();
+    paths.sort_unstable();
+    paths.windows(2).any(|pair| pair[1].starts_with(pair[0]))
 }
 
 /// All of `projects`, or the parts of them that lie below `paths`.
@@ -97,7 +109,7 @@ pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scop
             Some(Folder { named: path.to_path_buf(), below })
         };
         let folders = if paths.is_empty() { vec![whole] } else { named.iter().filter_map(part).collect() };
-        scope.trees.push(Tree { root: Some(root), project: Some(project), folders });
+        scope.trees.push(Tree { root: Some(root), project: Some(project), folders, named: Vec::new() });
     }
     Ok(scope)
 }
@@ -114,14 +126,24 @@ fn named(args: &Args, path: &Path, shown: &[u8]) -> DiskFile {
 }
 
 impl Scope {
-    fn add_folder(&mut self, named: PathBuf, real: &Path) {
+    /// Adds a folder to its tree. `apart`: its matches come after those of the paths before it.
+    fn add_folder(&mut self, named: PathBuf, real: &Path, apart: bool) {
         let root = Database::find_root(real);
         let below = root.as_ref().and_then(|root| real.strip_prefix(root).ok());
         let below = below.map_or(Vec::new(), |below| below.as_os_str().as_bytes().to_vec());
         let folder = Folder { named, below };
-        match self.trees.iter_mut().find(|tree| tree.root == root) {
+        match self.trees.iter_mut().find(|tree| !apart && tree.root == root) {
             Some(tree) => tree.folders.push(folder),
-            None => self.trees.push(Tree { root, project: None, folders: vec![folder] }),
+            None => self.trees.push(Tree { root, folders: vec![folder], ..Tree::default() }),
+        }
+    }
+
+    /// Adds a named file. `apart`: its matches come after those of the paths before it.
+    fn add_file(&mut self, file: DiskFile, apart: bool) {
+        let tree = if apart { self.trees.last_mut() } else { self.trees.first_mut() };
+        match tree.filter(|tree| !apart || tree.folders.is_empty()) {
+            Some(tree) => tree.named.push(file),
+            None => self.trees.push(Tree { named: vec![file], ..Tree::default() }),
         }
     }
 }
@@ -238,9 +260,8 @@ pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
 
 /// Whether a glob names hidden files.
 pub(crate) fn names_hidden(args: &Args) -> bool {
-    let hidden = |glob: &String| {
-        let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
-        !glob.starts_with('!') && Path::new(glob).components().any(is_hidden)
-    };
+    // A dot at the begin of a name, or of an alternative.
+    let begins = |glob: &str| ["/.", "{.", ",.", "[."].iter().any(|begin| glob.contains(begin));
+    let hidden = |glob: &String| !glob.starts_with('!') && begins(&format!("/{glob}"));
     args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
 }

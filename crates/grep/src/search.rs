@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
         [] => scope::scope(&args, caller, &patterns.paths)?,
         _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
     };
-    let looks = looks(&args, scope.one_file, caller)?;
+    let looks = looks(&args, &scope, caller)?;
     let job = Job {
         matcher: patterns::matcher(&args, &patterns.patterns)?,
         plan: patterns::query_plan(&args, &patterns.patterns)?,
@@ -54,12 +54,13 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
     };
     let stdin = scope.stdin.take();
     let mut summary = Summary::default();
-    scope.trouble.iter().for_each(|trouble| summary.trouble(&args, caller, trouble));
-    // Without patterns nothing can match, so nothing is read.
+    // Without patterns nothing can match, so nothing is read. Missing paths don't matter then, as for ripgrep.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
+        scope.trouble.iter().for_each(|trouble| summary.trouble(&args, caller, trouble));
         let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
-        let out = Out::new(caller.stdout()?, args.looks.line_buffered, limit);
+        let unbuffered = args.looks.line_buffered || caller.sees_output() && !args.looks.block_buffered;
+        let out = Out::new(caller.stdout()?, unbuffered, limit);
         match args.looks.format {
             Some(Format::Vs) => {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut summary)?;

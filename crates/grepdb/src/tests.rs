@@ -114,6 +114,7 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
         color: false,
         separator: b"",
         follows_output: false,
+        at_once: false,
         binary: BinaryDetection::none(),
         binary_named: BinaryDetection::none(),
         every_file: false,

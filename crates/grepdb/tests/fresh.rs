@@ -69,6 +69,7 @@ fn search(database: &Database) -> (String, SearchReport) {
         color: false,
         separator: b"",
         follows_output: false,
+        at_once: false,
         binary: BinaryDetection::quit(0),
         binary_named: BinaryDetection::quit(0),
         every_file: false,

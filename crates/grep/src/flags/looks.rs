@@ -127,18 +127,25 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "BYTE", hide_short_help = true)]
     pub(crate) path_separator: Option<String>,
     /// Order of files.
+    ///
+    /// If several paths are named, --sort=path and -j1 search them in the order of the command line.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t, hide_short_help = true)]
     pub(crate) sort: Sort,
     /// Stop after NUM lines in total.
     #[arg(long, value_name = "NUM", hide_short_help = true)]
     pub(crate) limit: Option<u64>,
-    /// Write the matches of a file as soon as it is searched.
-    #[arg(long, overrides_with = "_block_buffered", hide_short_help = true)]
+    /// Write each line at once (the default for stdin on a terminal).
+    ///
+    /// A file with a match waits until the files before it are searched. Text of a database is written chunk
+    /// by chunk. Example: tail -f log | faultless grep --line-buffered error - | cut -c1-80.
+    #[arg(long, overrides_with = "block_buffered", hide_short_help = true)]
     pub(crate) line_buffered: bool,
-    /// Write to files and pipes in large pieces (the default).
-    #[arg(long = "block-buffered", overrides_with = "line_buffered", hide_short_help = true)]
-    _block_buffered: bool,
+    /// Write in large pieces (the default for files and pipes).
+    #[arg(long, overrides_with = "line_buffered", hide_short_help = true)]
+    pub(crate) block_buffered: bool,
     /// Print totals after the matches, as ripgrep does.
+    ///
+    /// Unlike ripgrep, a search with a database counts as searched only files that the index did not rule out.
     #[arg(long, hide_short_help = true)]
     pub(crate) stats: bool,
     /// Suppress messages about files that can't be read.

@@ -34,7 +34,7 @@ pub(crate) struct Flags {
     #[arg(short = 'v', long)]
     pub(crate) invert_match: bool,
     /// Let matches span several lines.
-    #[arg(short = 'U', long, hide_short_help = true)]
+    #[arg(short = 'U', long, overrides_with = "stop_on_nonmatch", hide_short_help = true)]
     pub(crate) multiline: bool,
     /// Let a dot match line ends; needs -U.
     #[arg(long, hide_short_help = true)]
@@ -51,8 +51,8 @@ pub(crate) struct Flags {
     /// Stop after NUM matching lines per file.
     #[arg(short, long, value_name = "NUM")]
     pub(crate) max_count: Option<u64>,
-    /// Stop searching a file at the first non-matching line after a match.
-    #[arg(long, hide_short_help = true)]
+    /// Stop searching a file at the first non-matching line after a match; overrides -U.
+    #[arg(long, overrides_with = "multiline", hide_short_help = true)]
     pub(crate) stop_on_nonmatch: bool,
     /// Limit the size of a compiled pattern, such as 10M.
     #[arg(long, value_name = "SIZE", value_parser = super::which::size, hide_short_help = true)]

@@ -20,7 +20,9 @@ pub(crate) struct Flags {
     /// Search only paths that match GLOB; `!GLOB` excludes.
     ///
     /// Globs work as in .gitignore, and select files of the database. If GLOB names hidden files (`.*`), or
-    /// with --no-ignore, other files are read from the disk. Example: -g '*.rs' -g '!tests'.
+    /// with --no-ignore, other files are read from the disk. Example: -g '*.rs' -g '!tests'. Unlike ripgrep, a
+    /// search with a database leaves out ignored files, and hidden files whose dot is matched by `*` or `?`:
+    /// to find them would take a walk of the tree.
     #[arg(short, long = "glob", value_name = "GLOB", allow_hyphen_values = true)]
     pub(crate) globs: Vec<String>,
     /// Like -g, but ignore case.
@@ -30,6 +32,9 @@ pub(crate) struct Flags {
     #[arg(long, hide_short_help = true)]
     pub(crate) glob_case_insensitive: bool,
     /// Search only files of TYPE, such as c, py or rust.
+    ///
+    /// Unlike ripgrep, a search with a database leaves out hidden files of that type: to find them would take
+    /// a walk of the tree. Add --hidden for those.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<String>,
     /// Exclude files of TYPE.

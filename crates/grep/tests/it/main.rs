@@ -4,6 +4,7 @@ mod corpus;
 mod index;
 mod killed;
 mod queries;
+mod ripgrep_cases;
 mod same_lines;
 mod search;
 mod service;

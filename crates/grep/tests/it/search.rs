@@ -8,23 +8,23 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn grep(folder: &Path, words: &[&str]) -> Command {
+pub(crate) fn grep(folder: &Path, words: &[&str]) -> Command {
     let mut command = crate::either(words);
     command.current_dir(folder).stdin(Stdio::null());
     command
 }
 
-fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
     told(grep(folder, words).output().unwrap())
 }
 
-fn told(output: Output) -> (i32, String, String) {
+pub(crate) fn told(output: Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 /// A tree with a database.
-fn tree() -> tempfile::TempDir {
+pub(crate) fn tree() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in [
         ("a/one.c", "int one;\nint two;\nlong three;\n"),

@@ -167,6 +167,7 @@ impl Index {
             color: false,
             separator: b"",
             follows_output: false,
+            at_once: false,
             binary: BinaryDetection::quit(0),
             binary_named: BinaryDetection::quit(0),
             every_file: false,

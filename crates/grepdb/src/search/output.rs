@@ -14,6 +14,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct OrderedOutput<W> {
     state: Mutex<OutputState<W>>,
     turn: Condvar,
+    /// Tasks write line by line, and wait for their turn with the first.
+    at_once: bool,
 }
 
 struct OutputState<W> {
@@ -50,7 +52,13 @@ impl<W: Write> OrderedOutput<W> {
             spare_bytes: 0,
             most_bytes,
         };
-        Self { state: Mutex::new(state), turn: Condvar::new() }
+        Self { state: Mutex::new(state), turn: Condvar::new(), at_once: false }
+    }
+
+    /// Whether a task writes each line at once. It waits for its turn with the first line: a line that it kept instead
+    /// could only be written with the next one.
+    pub(crate) fn at_once(self, at_once: bool) -> Self {
+        Self { at_once, ..self }
     }
 
     /// Opens the slot of task `number`. Each slot must be opened once. Dropping it ends the task.
@@ -171,6 +179,10 @@ impl<W: Write> OutputSlot<'_, W> {
 impl<W: Write> Write for OutputSlot<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
+        if self.output.at_once && matches!(bytes, [.., b'\n' | 0]) {
+            self.take_turn();
+            return self.output.lock().failed.map_or(Ok(bytes.len()), |failed| Err(failed.into()));
+        }
         self.written()?;
         Ok(bytes.len())
     }
@@ -271,6 +283,34 @@ mod tests {
         drop(second);
         let text = String::from_utf8(output.finish().0).unwrap();
         assert!(text.ends_with("xsecond\n--\nthird\n") && text.starts_with('x'));
+    }
+
+    #[test]
+    fn a_line_that_is_written_at_once_does_not_wait_for_the_next() {
+        let (sender, lines) = std::sync::mpsc::channel();
+        struct Sent(std::sync::mpsc::Sender<Vec<u8>>);
+        impl Write for Sent {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.send(bytes.to_vec()).unwrap();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let output = OrderedOutput::new(Sent(sender), b"", false, 100).at_once(true);
+        let (mut first, mut second) = (output.slot(0), output.slot(1));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                second.write_all(b"second\n").unwrap();
+                assert_eq!(lines.recv().unwrap(), b"first\n");
+                assert_eq!(lines.recv().unwrap(), b"second\n", "before its task ends");
+                drop(second);
+            });
+            first.write_all(b"fir").unwrap();
+            first.write_all(b"st\n").unwrap();
+            drop(first);
+        });
     }
 
     #[test]

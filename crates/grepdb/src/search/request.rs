@@ -42,6 +42,8 @@ pub struct Search<'a> {
     pub threads: &'a (dyn Fn() -> usize + Sync),
     /// Where the memory for texts comes from.
     pub block_source: BlockSource,
+    /// Write each line at once. A file with a match waits until those before it are searched.
+    pub at_once: bool,
     /// Stop at the first match.
     pub first_match_only: bool,
     /// Stop when this is cancelled.

@@ -119,7 +119,8 @@ impl Search<'_> {
             text_bytes: AtomicU64::new(0),
             trouble: Mutex::new(trouble),
             unlisted: OnceLock::new(),
-            output: OrderedOutput::new(out, self.separator, self.follows_output, t::OUTPUT_WAITS_BYTES),
+            output: OrderedOutput::new(out, self.separator, self.follows_output, t::OUTPUT_WAITS_BYTES)
+                .at_once(self.at_once),
             checks: StalenessChecks::new(database.overlay.is_complete()),
         };
         std::thread::scope(|scope| {
