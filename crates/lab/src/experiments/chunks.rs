@@ -521,14 +521,6 @@ mod tests {
     }
 
     #[test]
-    fn more_passes_take_the_same_faults() {
-        let cell =
-            Cell::of("chunks").with("memory", "mmap").with("workers", 2).with("queue", 2).with("chunks", 12);
-        let sample = trial::measure(&Chunks, &cell.with("passes", 3));
-        assert_eq!((sample.refused, sample.violations), (None, vec![]));
-    }
-
-    #[test]
     fn an_unknown_source_of_memory_is_named() {
         let refused = measured("borrowed").refused.unwrap();
         assert!(refused.contains("memory=borrowed"), "{refused}");

@@ -1,7 +1,14 @@
-//! The kernel's stacks of first touches, in a test program of its own and one test after the other: faults are counted
-//! by process.
+//! Experiments that count the faults of the whole process, in a test program of their own and one after the other.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use faultless_lab::{Cell, experiments, trial};
+
+/// One test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 const LOCK_SHARES: [&str; 5] =
     ["mmap_lock_share", "page_table_lock_share", "zone_lock_share", "lru_lock_share", "other_lock_share"];
@@ -9,6 +16,7 @@ const COSTS: [&str; 3] = ["zeroing_ns", "locks_ns", "rest_ns"];
 
 #[test]
 fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_number_of_threads() {
+    let _turn = alone();
     for (threads, samples) in [(1, 450), (1, 5000), (3, 5000)] {
         let cell = Cell::of("phases").with("page", "base").with("threads", threads).with("samples", samples);
         let sample = trial::measure(experiments::find("phases").unwrap(), &cell);
@@ -31,4 +39,13 @@ fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_nu
         let cost: f64 = COSTS.iter().filter_map(|name| value(name)).sum();
         assert!((cost / value("fault_ns").unwrap() - 1.0).abs() < 1e-9 && cost > 50.0, "{sample:?}");
     }
+}
+
+#[test]
+fn more_passes_over_chunks_take_the_same_faults() {
+    let _turn = alone();
+    let cell =
+        Cell::of("chunks").with("memory", "mmap").with("workers", 2).with("queue", 2).with("chunks", 12);
+    let sample = trial::measure(experiments::find("chunks").unwrap(), &cell.with("passes", 3));
+    assert_eq!((sample.refused, sample.violations), (None, vec![]));
 }
