@@ -132,7 +132,7 @@ def measure(args):
                     ours = lines([*grep.verb(args, "grep").split(), *common], args.tree)
                     same = ours == lines([args.rg, "--no-heading", *common], args.tree)
                     for row in compare(arms, args, to):
-                        table.row(args.tree, number, kind, mode, to, flags, pattern, *row.values(), same)
+                        table.row(os.path.basename(args.tree), number, kind, mode, to, flags, pattern, *row.values(), same)
     print(file=sys.stderr)
     table.summarize(summary)
 
@@ -161,16 +161,15 @@ def summary(paths):
             ours = Arms([row for row in cell if int(row["round"]) >= 0]).median("faultless", get)
             kept.append((judged(cell, get), cell[0], 1e3 * ours))
         told = sorted((one for one in kept if one[0]), key=lambda one: -one[0][1][0])
-        losses = [one for one in told if one[0][2]]
-        print(f"{path}: seed {comments['seed']}, {comments['by']} time, {comments['ripgrep']}")
-        print(f"{len(found)} cells, {len(losses)} losses, other lines in {sum(one[1]['same'] == 'False' for one in kept)}")
-        print(f"{'ratio':>6} {'99 %':>13} {'ms':>9} {'peer':8} {'lines':>8}  cell")
-        for (arm, ratio, lost), row, ms in told[: max(10, len(losses))]:
-            cell = f"{os.path.basename(row['tree'])} {row['mode']} {row['to']} {row['kind']}: {row['flags']} {row['pattern']!r}"
-            print(f"{ratio[0]:6.2f} {ratio[1]:6.2f} {ratio[2]:6.2f} {ms:9.2f} {arm:8} {row['lines']:>8}  {'LOSS' if lost else '    '} {cell}")
+        print(f"{path}: seed {comments['seed']}, {comments['by']} time, {comments['ripgrep']}; {len(found)} cells")
+        print(f"{'':9} {'ratio':>6} {'99 %':>13} {'ms':>9} {'peer':8} {'lines':>8}  cell")
+        for (arm, ratio, lost), row, ms in told:
+            verdict = "loss" if lost else "faster" if ratio[2] < 1 else "undecided"
+            cell = f"{row['tree']} {row['mode']} {row['to']} {row['kind']}: {row['flags']} {row['pattern']!r}"
+            print(f"{verdict:9} {ratio[0]:6.2f} {ratio[1]:6.2f} {ratio[2]:6.2f} {ms:9.2f} {arm:8} {row['lines']:>8}  {cell}")
         for _, row, _ in kept:
             if row["same"] == "False":
-                print(f"other lines: {os.path.basename(row['tree'])} {row['mode']} {row['flags']} {row['pattern']!r}")
+                print(f"other lines: {row['tree']} {row['mode']} {row['flags']} {row['pattern']!r}")
 
 
 def more(parser):
