@@ -68,6 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
             color: false,
             separator: b"",
             follows_output: false,
+            at_once: false,
             binary: BinaryDetection::none(),
             binary_named: BinaryDetection::none(),
             every_file: false,
