@@ -12,6 +12,8 @@ use crate::{corpus, grep, index, queries};
 
 fn ripgrep() -> Command {
     let mut command = Command::new(std::env::var_os("RG").unwrap_or("rg".into()));
+    // Without it ripgrep 13 leaves out the colours of -p.
+    command.env("TERM", "xterm");
     // Mapped files are searched for NUL bytes at other positions.
     command.args(["--no-config", "--no-mmap"]);
     command
