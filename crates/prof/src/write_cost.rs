@@ -136,17 +136,17 @@ pub(crate) fn in_run(
 /// proportion to its uncertainty. The rest of that uncertainty is in its interval.
 fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> Interval {
     let known = run.zip(calibration).filter(|(run, calibration)| run.ns > 0.0 && calibration.ns > 0.0);
-    let Some((run, calibration)) = known else { return around(1.0, t::WRITE_COST_SPREAD) };
+    let Some((run, calibration)) = known else { return within(1.0, t::WRITE_COST_SPREAD) };
     let (least, most) = t::WRITE_COST_SLOWER;
     let ratio = run.ns / calibration.ns;
     let error = ratio * (run.error_ns / run.ns).hypot(calibration.error_ns / calibration.ns);
     let trust = t::WRITE_COST_SPREAD.powi(2) / (t::WRITE_COST_SPREAD.powi(2) + error.powi(2));
-    around((1.0 + trust * (ratio - 1.0)).clamp(least, most), trust.sqrt() * error)
+    within((1.0 + trust * (ratio - 1.0)).clamp(least, most), trust.sqrt() * error)
 }
 
 /// The 95 % interval around a value with this standard deviation.
-fn around(value: f64, deviation: f64) -> Interval {
-    Interval { value, low: value - 1.96 * deviation, high: value + 1.96 * deviation }
+fn within(value: f64, deviation: f64) -> Interval {
+    Interval::around(value, 1.96 * deviation)
 }
 
 #[cfg(test)]

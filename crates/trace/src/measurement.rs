@@ -27,7 +27,7 @@ pub struct Interval {
 
 impl Interval {
     /// `value` plus and minus `half`.
-    pub(crate) fn around(value: f64, half: f64) -> Self {
+    pub fn around(value: f64, half: f64) -> Self {
         Self { value, low: value - half, high: value + half }
     }
 

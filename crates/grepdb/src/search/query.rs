@@ -60,6 +60,15 @@ impl TrigramQuery {
         }
     }
 
+    /// Whether every match contains the same trigrams.
+    fn has_no_alternative(&self) -> bool {
+        match self {
+            Self::Trigram(_) => true,
+            Self::And(parts) => parts.iter().all(Self::has_no_alternative),
+            Self::Any | Self::Nothing | Self::Or(_) => false,
+        }
+    }
+
     /// Whether every match contains one of a few literals.
     pub(crate) fn is_narrow(&self) -> bool {
         match self {
@@ -77,7 +86,6 @@ impl TrigramQuery {
             Self::Trigram(trigram) => {
                 trigram.case_variants().into_iter().map(Self::Trigram).fold(Self::Nothing, Self::or)
             }
-            // An alternative of several parts stays one part, so that each can be left out.
             Self::And(parts) => Self::And(all(parts).collect()),
             Self::Or(parts) => all(parts).fold(Self::Nothing, Self::or),
             Self::Any | Self::Nothing => self,
@@ -131,11 +139,16 @@ pub struct PatternOptions {
 
 /// The query for a match of one of `expressions`.
 pub(crate) fn trigram_query(expressions: &[Hir]) -> TrigramQuery {
-    let [exact, folded] = [Case::Exact, Case::Folded].map(|case| {
+    let analysed = |case| {
         let query = |expression| ExprInfo::of(expression, case).finish();
         expressions.iter().map(query).fold(TrigramQuery::Nothing, TrigramQuery::or)
-    });
-    let folded = folded.in_any_case();
+    };
+    let exact = analysed(Case::Exact);
+    // The other analysis could not find fewer trigrams.
+    if exact.has_no_alternative() {
+        return exact;
+    }
+    let folded = analysed(Case::Folded).in_any_case();
     if exact != TrigramQuery::Any && exact.trigrams() <= folded.trigrams() { exact } else { folded }
 }
 
