@@ -11,14 +11,16 @@ pub(crate) const CALIBRATION_FIRST_ROUNDS: usize = 4;
 /// of a processor until all are taken, 1.2 s. Every 20 ms cost a program on all processors twice as much.
 pub(crate) const CALIBRATION_PAUSE_NS: u64 = 40_000_000;
 /// CPU time of a program, ns, from which on all missing rounds are taken at its end: they cost 0.5 % of it.
-/// A shorter program gets a part of them.
+/// A shorter program gets all rounds of first touches, some 2 ms, and a part of the others. With a part of the first
+/// too, the offset's interval was three times as wide.
 pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 2e9;
 /// The same for reads, and for writes to mapped pages. 16 rounds take some 8 ms. The offset of mapped pages
 /// varied by 35 ns from run to run with 16 rounds, and by 50 ns with 8.
 pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
 /// How often events are opened to measure what that costs every fault; the median counts. Each opening
-/// patches the kernel's code, some 0.35 ms, so five were a third of the time before a program starts.
-pub(crate) const CALIBRATION_OPENINGS: usize = 2;
+/// patches the kernel's code, some 0.35 ms, so five were a third of the time before a program starts. With two,
+/// one disturbed opening could make first touches look free (one test run in five).
+pub(crate) const CALIBRATION_OPENINGS: usize = 3;
 /// Huge pages touched twice after a run that may have had some: 0.4 to 2 ms in all.
 pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
 /// Smallest ring of the calibration, pages. It holds the records of a block, or once those with stacks.
@@ -188,16 +190,17 @@ pub(crate) const RECORD_SHARE: f64 = 0.008;
 pub(crate) const STACKS_SHARE: f64 = 0.012;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
-/// Credit needed to begin a burst, ns: more than a hundred faults, worth two switches. More bursts narrow the
-/// interval more than longer ones.
-pub(crate) const RECORD_BURST_NS: f64 = 250_000.0;
+/// Credit needed to begin a burst, ns: some 45 faults. More bursts narrow the interval more than longer ones: with
+/// twice the credit and pauses of 19 ms, a program of 0.3 s was known to 24 % instead of 16 % (medians of 15
+/// runs).
+pub(crate) const RECORD_BURST_NS: f64 = 120_000.0;
 /// The same with stacks: some 25 faults. Bursts correct the bias of samples, and many short ones do that
-/// better than few long ones. With 300 us and [`RECORD_PAUSE_NS`], a program of 0.2 s had one to four bursts.
+/// better than few long ones. With 300 us and pauses of 19 ms, a program of 0.2 s had one to four bursts.
 /// In 40 runs `record` then reported 0.59 to 1.09 times its true fault time.
 pub(crate) const STACKS_BURST_NS: f64 = 120_000.0;
 /// Mean pause between bursts, ns. Pauses are drawn from half to one and a half of it, so that they don't
 /// follow the program's phases.
-pub(crate) const RECORD_PAUSE_NS: u64 = 19_000_000;
+pub(crate) const RECORD_PAUSE_NS: u64 = 12_000_000;
 /// The same with stacks.
 pub(crate) const STACKS_PAUSE_NS: u64 = 8_000_000;
 /// Longest recorded window, ns. Windows are split so that a figure is scaled near where it was measured.
