@@ -2,8 +2,8 @@
 //!
 //! In: nothing. Out: a [`Calibration`]. A thread touches blocks of private base pages, alternately with
 //! the pair off and on. The two medians give the true cost and the cost of recording. The offset is the
-//! difference between a reading and the touches just before it, in proportion to them. Without the pair only
-//! the true cost remains, and readings equal it.
+//! difference between a reading and the touches just before it. Without the pair only the true cost remains,
+//! and readings equal it.
 //!
 //! A machine changes its speed within a tenth of a second. So only a few rounds come before the program
 //! starts. The others are spread over its run, between bursts, and the rest comes at the end.
@@ -289,7 +289,8 @@ impl Rounds {
         Some(())
     }
 
-    /// How much too long a reading is: the median over the rounds. `None` without readings.
+    /// How much too long a reading is: the median over the rounds, since the machine is the same only within
+    /// a round. `None` without readings.
     fn offset_ns(&self, ns: &impl Fn(u64) -> f64) -> Option<f64> {
         faultless_trace::measurement::median(&self.offsets_ns(ns))
     }
@@ -301,15 +302,8 @@ impl Rounds {
             .map_or(0.0, |found| (found.high - found.low) / 2.0)
     }
 
-    /// By round. Where the machine is slower, a touch and its recording are so alike: an offset is a share of
-    /// the touches beside it, and of the usual touch here.
     fn offsets_ns(&self, ns: &impl Fn(u64) -> f64) -> Vec<f64> {
-        let plain_ns: Vec<f64> = self.medians.iter().map(|&(plain, _)| ns(plain)).collect();
-        let usual_ns = faultless_trace::measurement::median(&plain_ns).unwrap_or(0.0);
-        let round = |(&(_, reading_ns), plain_ns): (&(u64, u64), &f64)| {
-            (reading_ns as f64 / plain_ns.max(1.0) - 1.0) * usual_ns
-        };
-        self.medians.iter().zip(&plain_ns).map(round).collect()
+        self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect()
     }
 }
 
