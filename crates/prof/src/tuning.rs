@@ -191,7 +191,7 @@ pub(crate) const STACKS_SHARE: f64 = 0.012;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
 /// Credit needed to begin a burst, ns: some 45 faults. More bursts narrow the interval more than longer ones: with
-/// twice the credit and pauses of 19 ms, a program of 0.3 s was known to 24 % instead of 16 % (medians of 15
+/// twice the credit and pauses of 19 ms, a program of 0.3 s was known to 18 % instead of 16 % (medians of 15
 /// runs).
 pub(crate) const RECORD_BURST_NS: f64 = 120_000.0;
 /// The same with stacks: some 25 faults. Bursts correct the bias of samples, and many short ones do that
