@@ -118,15 +118,15 @@ fn expected(line: &str) -> String {
     }
 }
 
-/// Writes to stdout. A reader that closes the pipe early (`| head`) is no failure.
+/// Writes to stdout, and returns `status`. A reader that closes the pipe early (`| head`) is no failure.
 ///
 /// # Errors
 /// Standard output can't be written.
-pub fn emit(text: &[u8], code: ExitCode) -> Outcome {
+pub fn emit<T>(text: &[u8], status: T) -> Result<T, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(no_stdout(&error)),
-        _ => Ok(code),
+        _ => Ok(status),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use faultless_grepdb::Notice;
@@ -13,7 +12,7 @@ use crate::caller::Caller;
 use crate::databases::{Chosen, Which};
 use crate::matching::Matching;
 use crate::warnings;
-use faultless_console::{Failure, Outcome, emit};
+use faultless_console::{Failure, emit};
 
 /// At most this many printed paths are checked on disk: some 20 ms.
 const CHECKS_MAX: u64 = 10_000;
@@ -44,7 +43,8 @@ pub(crate) struct Args {
     null: bool,
 }
 
-pub(crate) fn run(args: Args) -> Outcome {
+/// Returns the exit status.
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let caller = Caller::this_process()?;
     let here = caller.folder.clone();
     let mut filter = args.matching.filter(args.query.as_deref().unwrap_or_default())?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let hits = args.matching.best(hits);
     let mut out = Vec::new();
     hits.iter().for_each(|hit| args.matching.show(hit, if args.null { 0 } else { b'\n' }, &mut out));
-    emit(&out, if hits.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    emit(&out, u8::from(hits.is_empty()))
 }
 
 /// The files of `database`, with the paths that are printed.

@@ -38,7 +38,7 @@ pub(crate) fn run(words: Vec<OsString>) -> Outcome {
         Verb::Init(args) => init::run(args),
         Verb::Build(args) => build::run(args),
         Verb::Update(args) => update::run(args),
-        Verb::Files(args) => files::run(args),
+        Verb::Files(args) => files::run(args).map(ExitCode::from),
         Verb::Filter(args) => filter::run(args),
         Verb::Info(args) => info::run(args),
         Verb::Projects(args) => projects::run(args),

@@ -32,12 +32,12 @@ pub(crate) fn run(_: Args) -> Outcome {
         if line.trim().is_empty() {
             continue;
         }
-        let code = answer(&line).unwrap_or_else(|failure| {
+        let status = answer(&line).unwrap_or_else(|failure| {
             eprintln!("faultless: {failure}");
-            ExitCode::from(2)
+            2
         });
         let mut out = std::io::stdout().lock();
-        match writeln!(out, "\0{}", number(code)).and_then(|()| out.flush()) {
+        match writeln!(out, "\0{status}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.map_err(|error| no_stdout(&error))?,
         }
@@ -45,12 +45,8 @@ pub(crate) fn run(_: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of a search's exit status.
-pub(crate) fn number(code: ExitCode) -> u8 {
-    [0, 1, 2].into_iter().find(|&known| code == ExitCode::from(known)).unwrap_or(2)
-}
-
-fn answer(line: &str) -> Outcome {
+/// Returns the exit status.
+fn answer(line: &str) -> Result<u8, Failure> {
     let words = shlex::split(line).ok_or_else(|| Failure("a quote has no end; close it".into()))?;
     match Line::try_parse_from(words) {
         Ok(Line::Search(args)) => search::run(*args, &Caller::this_process()?),

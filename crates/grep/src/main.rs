@@ -86,7 +86,7 @@ fn search(mut words: Vec<OsString>) -> Outcome {
         Some(args) => args,
         None => parse::<Search>(words)?.search,
     };
-    search::run(args, &Caller::this_process()?)
+    search::run(args, &Caller::this_process()?).map(ExitCode::from)
 }
 
 /// The flags of FAULTLESS_GREP_OPTIONS.

@@ -3,8 +3,6 @@
 //! In: [`Args`]. Out: matches on stdout; exit status 0 with a match, 1 without, 2 if something could not be
 //! read. `faultless_grepdb` reads files and databases.
 
-use std::process::ExitCode;
-
 use crate::caller::Caller;
 use crate::flags::Args;
 use crate::flags::engine::Source;
@@ -16,10 +14,11 @@ use crate::patterns;
 use crate::printing::looks;
 use crate::scope::{self, Filter};
 use crate::stdin::Stdin;
-use faultless_console::{Failure, Outcome, emit};
+use faultless_console::{Failure, emit};
 use faultless_os::advise;
 
-pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
+/// Returns the exit status.
+pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
     if args.which.type_list {
         return type_list(&args);
     }
@@ -78,12 +77,12 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Outcome {
     if args.engine.stat.is_some() {
         begin.tell(&args, &summary.searched);
     }
-    Ok(ExitCode::from(match (summary.matched, summary.failed) {
+    Ok(match (summary.matched, summary.failed) {
         (true, false) => 0,
         (true, true) if args.looks.quiet => 0,
         (_, true) => 2,
         (false, false) => 1,
-    }))
+    })
 }
 
 /// The byte that ends a printed line.
@@ -98,10 +97,10 @@ fn from_disk(args: &Args) -> Option<&'static str> {
     args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }
 
-fn type_list(args: &Args) -> Outcome {
+fn type_list(args: &Args) -> Result<u8, Failure> {
     let mut text = String::new();
     for definition in scope::types(args)?.definitions() {
         text += &format!("{}: {}\n", definition.name(), definition.globs().join(", "));
     }
-    emit(text.as_bytes(), ExitCode::SUCCESS)
+    emit(text.as_bytes(), 0)
 }

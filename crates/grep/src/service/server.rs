@@ -22,7 +22,6 @@ use crate::caller::Caller;
 use crate::databases::Chosen;
 use crate::flags::engine::Source;
 use crate::flags::{self, Args};
-use crate::interactive::number;
 use crate::{Search, scope, search};
 
 /// Connections that may wait.
@@ -90,13 +89,10 @@ fn answer(client: &UnixStream, chosen: &Chosen) -> Option<()> {
     let caller =
         Caller::client(request.folder.into(), request.likes_colour, streams, client.try_clone().ok()?);
     (&*client).write_all(&[BEGUN]).ok()?;
-    let status = search::run(args, &caller).map_or_else(
-        |failure| {
-            caller.tell(&format_args!("faultless: {failure}"));
-            2
-        },
-        number,
-    );
+    let status = search::run(args, &caller).unwrap_or_else(|failure| {
+        caller.tell(&format_args!("faultless: {failure}"));
+        2
+    });
     (&*client).write_all(&[status]).ok()
 }
 
