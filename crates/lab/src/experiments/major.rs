@@ -389,23 +389,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_a_cached_file_take_minor_faults_alone() {
-        for source in ["anonymous", "cached", "maps"] {
-            let sample = sample(source, "none");
-            assert_eq!((sample.refused, sample.violations), (None, vec![]), "{source}");
-        }
-    }
-
-    #[test]
-    fn a_page_that_is_in_swap_takes_a_major_fault() {
-        let found = sample("swap", "none");
-        match found.refused {
-            Some(why) if why.contains("there is no swap") => faultless_wants::missing_feature("swap", why),
-            refused => assert_eq!((refused, found.violations), (None, vec![])),
-        }
-    }
-
-    #[test]
     fn what_can_not_be_asked_is_refused() {
         for beside in ["major", "process"] {
             assert!(sample("file", beside).refused.unwrap().contains("source=maps"));
