@@ -8,7 +8,7 @@ use faultless_grepdb::engine::{Database, Location, threads};
 
 use crate::caller;
 use crate::databases::{Chosen, Which};
-use crate::progress::with_bar;
+use crate::progress::with_line;
 use faultless_console::{Failure, Outcome};
 
 /// Rebuild the database from scratch, with the rules that it has.
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> Outcome {
                 .unwrap_or_default(),
         };
         let threads = threads(args.threads);
-        with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
+        with_line("building", |progress| Database::build(&location, &rules, threads, progress))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use faultless_grepdb::engine::{Database, age_since, in_one_unit, threads};
-use indicatif::HumanCount;
 
 use crate::databases::{Chosen, Which};
-use crate::progress::{counted, megabytes};
+use crate::progress::{counted, grouped, megabytes};
 use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
@@ -48,7 +47,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
     }
     row("tree", database.location().root.display().to_string());
     row("database", database.location().folder.display().to_string());
-    row("files", format!("{}, {} of text", HumanCount(info.files), megabytes(info.text_bytes)));
+    row("files", format!("{}, {} of text", grouped(info.files), megabytes(info.text_bytes)));
     let share = 100.0 * info.disk_bytes as f64 / info.text_bytes.max(1) as f64;
     let index = 100.0 * info.index_bytes as f64 / info.disk_bytes.max(1) as f64;
     row(

@@ -7,7 +7,7 @@ use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{Database, Location, threads};
 
 use crate::databases::{self, Which};
-use crate::progress::with_bar;
+use crate::progress::with_line;
 use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         None => (Location::in_tree(&root), rules),
     };
     let threads = threads(args.threads);
-    with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
+    with_line("building", |progress| Database::build(&location, &rules, threads, progress))?;
     let Some(database) = Database::open(&location)? else {
         return Err(Failure(format!("{}: the database has gone; try again", location.folder.display())));
     };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use crate::progress::grouped;
 use faultless_grepdb::engine::{Database, SkipReason, threads};
-use indicatif::HumanCount;
 
 use faultless_console::Failure;
 
@@ -13,7 +13,7 @@ pub(crate) fn counts(skipped: &[(SkipReason, Vec<u8>)]) -> String {
     let mut counts: BTreeMap<SkipReason, u64> = BTreeMap::new();
     skipped.iter().for_each(|(why, _)| *counts.entry(*why).or_default() += 1);
     let words: Vec<String> =
-        counts.iter().map(|(why, count)| format!("{} {}", HumanCount(*count), word(*why))).collect();
+        counts.iter().map(|(why, count)| format!("{} {}", grouped(*count), word(*why))).collect();
     if words.is_empty() { "left out: nothing".into() } else { format!("left out: {}", words.join(", ")) }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use faultless_grepdb::engine::{Database, threads};
 
 use crate::databases::Which;
-use crate::progress::with_bar;
+use crate::progress::with_line;
 use faultless_console::Outcome;
 
 /// Update the database: read new and changed files, drop deleted ones, and repair damage that a search found.
@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
         // Reads only the manifest: other files may be damaged, and the update makes them anew.
         let root = Database::root_at(&chosen.location)?.ok_or_else(|| chosen.missing())?;
-        with_bar("updating", |progress| match rules {
+        with_line("updating", |progress| match rules {
             // The project's root has moved, so all tree paths are wrong.
             Some(rules) if root != chosen.location.root => {
                 Database::build(&chosen.location, rules, threads, progress)
