@@ -180,6 +180,17 @@ fn what_the_database_leaves_out_is_read_when_it_is_asked_for() {
 }
 
 #[test]
+fn a_file_that_is_ignored_since_the_update_is_read_with_no_ignore() {
+    let tree = tree();
+    fs::write(tree.path().join(".gitignore"), "*.log\ntwo.*\n").unwrap();
+    let found = |words: &[&str]| run(tree.path(), &[&["--sort=path", "-l", "int"], words].concat()).1;
+    assert_eq!(found(&["--fresh"]), "a/one.c\n");
+    assert_eq!(found(&["--fresh", "--no-ignore"]), "a/one.c\na/two.h\nc/x.log\n");
+    assert!(run(tree.path(), &["update"]).0 == 0);
+    assert_eq!(found(&["--no-ignore"]), "a/one.c\na/two.h\nc/x.log\n");
+}
+
+#[test]
 fn a_pattern_is_never_a_verb() {
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir(tree.path().join("a")).unwrap();

@@ -41,11 +41,6 @@ impl Overlay {
         self.paths.len()
     }
 
-    /// All paths, removed ones included.
-    pub(crate) fn paths(&self) -> &[Vec<u8>] {
-        &self.paths
-    }
-
     /// The paths to read on disk, in order.
     pub(crate) fn in_tree(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.paths.iter().filter(|path| !self.removed.contains(*path))
