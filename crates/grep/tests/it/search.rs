@@ -378,6 +378,22 @@ fn an_output_that_is_full_is_told_with_a_limit_too() {
 }
 
 #[test]
+fn separators_of_a_sorted_search_end_as_lines_do() {
+    let tree = tree();
+    for flags in [&["--fresh"][..], &["--max-filesize=1M"], &[]] {
+        let shown = |more: &[&str]| {
+            run(tree.path(), &[flags, &["--sort=path", "four|five", "a/two.h", "b"], more].concat()).1
+        };
+        let expected = "a/two.h:int four;\n--\r\nb/three.c:long five;\n";
+        assert_eq!(shown(&["--crlf", "-A1"]), expected, "{flags:?}");
+        assert_eq!(shown(&["-A1"]), expected.replace('\r', ""), "{flags:?}");
+    }
+    let words = ["--null-data", "--sort=path", "-A1", "fo.r|fi.e", "a/two.h", "b/three.c"];
+    let found = "a/two.h:int four;\n\0--\0b/three.c:long five;\n\0";
+    assert_eq!(run(tree.path(), &words).1, found);
+}
+
+#[test]
 fn trees_are_separated_as_files_are() {
     let (one, two) = (tree(), tree());
     let words = ["-C1", "three", &one.path().display().to_string(), &two.path().display().to_string()];
