@@ -191,6 +191,21 @@ fn a_file_that_is_ignored_since_the_update_is_read_with_no_ignore() {
 }
 
 #[test]
+fn a_named_folder_that_is_ignored_since_the_update_is_read() {
+    let tree = tree();
+    for number in 0..9 {
+        fs::write(tree.path().join(format!("a/{number}.c")), "long text;\n").unwrap();
+    }
+    assert_eq!(run(tree.path(), &["build"]).0, 0);
+    fs::write(tree.path().join(".gitignore"), "b/\n").unwrap();
+    let expected = (0, "b/three.c\n".to_owned(), String::new());
+    assert_eq!(run(tree.path(), &["--fresh", "-l", "five", "b"]), expected);
+    assert_eq!(run(tree.path(), &["update"]).0, 0);
+    assert_eq!(run(tree.path(), &["-l", "five", "b"]), expected);
+    assert_eq!(run(tree.path(), &["-l", "five"]).0, 1);
+}
+
+#[test]
 fn a_pattern_is_never_a_verb() {
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir(tree.path().join("a")).unwrap();

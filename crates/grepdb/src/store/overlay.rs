@@ -46,6 +46,11 @@ impl Overlay {
         self.paths.iter().filter(|path| !self.removed.contains(*path))
     }
 
+    /// Whether `path` is no longer part of the tree.
+    pub(crate) fn has_removed(&self, path: &[u8]) -> bool {
+        self.removed.contains(path)
+    }
+
     pub(crate) fn contains(&self, path: &[u8]) -> bool {
         !self.paths.is_empty() && self.paths.binary_search_by(|known| path_order(known, path)).is_ok()
     }
