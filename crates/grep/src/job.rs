@@ -143,7 +143,7 @@ impl Job<'_> {
             disk.rest.clear();
         } else if !disk.rest.is_empty() {
             disk.has = database.paths(EVERY_KIND)?;
-            disk.has.extend(database.changed_paths().iter().cloned());
+            disk.has.extend(database.changed_paths().cloned());
         }
         disk.files.extend(named);
         if patterns::binary(self.args).0 != BinaryDetection::quit(0) {

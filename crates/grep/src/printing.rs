@@ -11,7 +11,7 @@ use faultless_grepdb::engine::{LineFormat, OutputFormat, PlainFormat};
 
 use crate::caller::Caller;
 use crate::flags::Args;
-use crate::flags::looks::{Color, Flags, Format};
+use crate::flags::looks::{Color, Flags, Format, Sort};
 use crate::scope::Scope;
 use faultless_console::Failure;
 
@@ -68,6 +68,13 @@ pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks
         None if heading && !flags.json => Some(Vec::new()),
         None if context > 0 && !flags.passthru && !flags.json => context_separator.clone(),
         _ => None,
+    };
+    // Only the printer of a sorted search knows the line end: ripgrep writes the separators of parallel searches
+    // elsewhere.
+    let line_end: &[u8] = match flags.sort {
+        Sort::Path if args.matching.null_data => b"\0",
+        Sort::Path if args.matching.crlf => b"\r\n",
+        _ => b"\n",
     };
     let replacement = flags.replace.clone().map(String::into_bytes);
     let format = if let Some(kind) = summary {
@@ -139,7 +146,7 @@ pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks
     };
     Ok(Looks {
         format,
-        separator: file_separator.map_or(Vec::new(), |separator| [&separator[..], b"\n"].concat()),
+        separator: file_separator.map_or(Vec::new(), |separator| [&separator[..], line_end].concat()),
         color: color(flags, caller),
         line_number,
         stats,

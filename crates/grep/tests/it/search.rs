@@ -180,6 +180,32 @@ fn what_the_database_leaves_out_is_read_when_it_is_asked_for() {
 }
 
 #[test]
+fn a_file_that_is_ignored_since_the_update_is_read_with_no_ignore() {
+    let tree = tree();
+    fs::write(tree.path().join(".gitignore"), "*.log\ntwo.*\n").unwrap();
+    let found = |words: &[&str]| run(tree.path(), &[&["--sort=path", "-l", "int"], words].concat()).1;
+    assert_eq!(found(&["--fresh"]), "a/one.c\n");
+    assert_eq!(found(&["--fresh", "--no-ignore"]), "a/one.c\na/two.h\nc/x.log\n");
+    assert!(run(tree.path(), &["update"]).0 == 0);
+    assert_eq!(found(&["--no-ignore"]), "a/one.c\na/two.h\nc/x.log\n");
+}
+
+#[test]
+fn a_named_folder_that_is_ignored_since_the_update_is_read() {
+    let tree = tree();
+    for number in 0..9 {
+        fs::write(tree.path().join(format!("a/{number}.c")), "long text;\n").unwrap();
+    }
+    assert_eq!(run(tree.path(), &["build"]).0, 0);
+    fs::write(tree.path().join(".gitignore"), "b/\n").unwrap();
+    let expected = (0, "b/three.c\n".to_owned(), String::new());
+    assert_eq!(run(tree.path(), &["--fresh", "-l", "five", "b"]), expected);
+    assert_eq!(run(tree.path(), &["update"]).0, 0);
+    assert_eq!(run(tree.path(), &["-l", "five", "b"]), expected);
+    assert_eq!(run(tree.path(), &["-l", "five"]).0, 1);
+}
+
+#[test]
 fn a_pattern_is_never_a_verb() {
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir(tree.path().join("a")).unwrap();
@@ -364,6 +390,22 @@ fn an_output_that_is_full_is_told_with_a_limit_too() {
         assert_eq!(out.status.code(), Some(2), "{words:?}");
         assert!(String::from_utf8_lossy(&out.stderr).starts_with("faultless: standard output: "));
     }
+}
+
+#[test]
+fn separators_of_a_sorted_search_end_as_lines_do() {
+    let tree = tree();
+    for flags in [&["--fresh"][..], &["--max-filesize=1M"], &[]] {
+        let shown = |more: &[&str]| {
+            run(tree.path(), &[flags, &["--sort=path", "four|five", "a/two.h", "b"], more].concat()).1
+        };
+        let expected = "a/two.h:int four;\n--\r\nb/three.c:long five;\n";
+        assert_eq!(shown(&["--crlf", "-A1"]), expected, "{flags:?}");
+        assert_eq!(shown(&["-A1"]), expected.replace('\r', ""), "{flags:?}");
+    }
+    let words = ["--null-data", "--sort=path", "-A1", "fo.r|fi.e", "a/two.h", "b/three.c"];
+    let found = "a/two.h:int four;\n\0--\0b/three.c:long five;\n\0";
+    assert_eq!(run(tree.path(), &words).1, found);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::error::{Error, Result};
+use crate::search::query::mistake;
 
 /// The kind of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,8 @@ impl PathFilter {
     pub fn new(query: &str, by: PathQueryKind, ignore_case: bool) -> Result<Self> {
         let regex = |pattern: &str, ignore_case| {
             let regex = RegexBuilder::new(pattern).case_insensitive(ignore_case).build();
-            regex.map_err(|error| Error::Pattern(error.to_string()))
+            // The error of the regular expression has four lines.
+            regex.map_err(|error| Error::Pattern(mistake(pattern, true).unwrap_or_else(|| error.to_string())))
         };
         let has_capital = |word: &str| word.chars().any(char::is_uppercase);
         let word = |word: &str| {
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!(hits("make", PathQueryKind::Words), ["fs/ext4/Makefile"]);
         assert_eq!(hits("MAKE", PathQueryKind::Words), [""; 0]);
         assert!(PathFilter::new("make", PathQueryKind::Path, true).unwrap().find(b"Makefile").is_some());
-        assert!(PathFilter::new("(", PathQueryKind::Path, false).is_err());
+        let error = PathFilter::new("a(", PathQueryKind::Path, false).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "a(: unclosed group at character 2");
     }
 
     #[test]

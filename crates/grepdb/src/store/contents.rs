@@ -16,7 +16,7 @@ use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::segment::Segment;
 
 impl Database {
-    /// Whether the database has files below `folder`, a tree path.
+    /// Whether the database has files below `folder`, a tree path. Files that the tree has no longer do not count.
     ///
     /// # Errors
     /// The database is damaged.
@@ -24,9 +24,13 @@ impl Database {
         if folder.is_empty() {
             return Ok(self.segments.iter().any(|segment| segment.files() > 0));
         }
-        for segment in &self.segments {
+        for (at, segment) in self.segments.iter().enumerate() {
             for chunk in segment.chunks_below(folder)? {
-                if segment.files_of_chunk(chunk)?.iter().any(|file| is_below(&file.path, folder)) {
+                let mut files = segment.file_numbers(chunk)?.zip(segment.files_of_chunk(chunk)?);
+                let is_in_tree =
+                    |number, path: &[u8]| !self.has_tombstone(at, number) && !self.overlay.has_removed(path);
+                if files.any(|(number, file)| is_below(&file.path, folder) && is_in_tree(number, &file.path))
+                {
                     return Ok(true);
                 }
             }

@@ -66,8 +66,8 @@ impl Database {
     }
 
     /// The tree paths of files that are searched on disk because they changed. Some may no longer exist.
-    pub fn changed_paths(&self) -> &[Vec<u8>] {
-        self.overlay.paths()
+    pub fn changed_paths(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.overlay.in_tree()
     }
 
     /// Its counts and sizes.

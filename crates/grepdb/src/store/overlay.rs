@@ -41,14 +41,14 @@ impl Overlay {
         self.paths.len()
     }
 
-    /// All paths, removed ones included.
-    pub(crate) fn paths(&self) -> &[Vec<u8>] {
-        &self.paths
-    }
-
     /// The paths to read on disk, in order.
     pub(crate) fn in_tree(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.paths.iter().filter(|path| !self.removed.contains(*path))
+    }
+
+    /// Whether `path` is no longer part of the tree.
+    pub(crate) fn has_removed(&self, path: &[u8]) -> bool {
+        self.removed.contains(path)
     }
 
     pub(crate) fn contains(&self, path: &[u8]) -> bool {
