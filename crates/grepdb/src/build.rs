@@ -5,6 +5,11 @@
 //! It does not decide which files an update reads (`fresh`).
 
 pub(crate) mod commit;
+pub(crate) mod cut;
 pub(crate) mod dictionary;
 pub(crate) mod pack;
 pub(crate) mod segments;
+mod turns;
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,9 @@
 //!
 //! In: texts of chunks. Out: posting lists as bytes, and back.
 //!
-//! It does not read or write files (`store`), or combine lists (`search`).
+//! It does not read or write files of the database (`store`), or combine lists (`search`).
 
 pub(crate) mod interpolative;
+pub(crate) mod posting_collector;
 pub(crate) mod posting_list;
 pub(crate) mod trigram;

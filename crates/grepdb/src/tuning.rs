@@ -8,8 +8,12 @@ pub(crate) const HALVES: usize = 2;
 /// Text in half a chunk, bytes. A search for a rare word decompresses little more than one half. Twice this size
 /// saves 1.6 % of space (Linux 6.1).
 pub(crate) const HALF_BYTES: usize = 96 << 10;
-/// Jobs that each thread may pack ahead of the one that is written next. Some 8 MB of chunks wait then.
-pub(crate) const JOBS_AHEAD: usize = 64;
+/// Chunks that each thread may make in jobs after the one that is written next, and as many in that one. At most 16 MB
+/// of packed chunks per thread wait then.
+pub(crate) const CHUNKS_AHEAD: usize = if cfg!(test) { 4 } else { 64 };
+/// Pieces of large files that wait for each other thread, in text. Two keep a thread busy while the reader packs a piece
+/// itself.
+pub(crate) const PIECES_WAIT: usize = 2;
 /// Maximum number of files in a chunk. Their names are read together.
 pub(crate) const CHUNK_FILES_MAX: usize = 1 << 12;
 /// Subchunks of a chunk: the finest places that the index can tell apart.
@@ -39,9 +43,11 @@ pub(crate) const FINE_LIST_CHUNKS_PART: usize = 14;
 pub(crate) const TABLE_BLOCKS: u32 = 16;
 /// Size of a block of posting lists, bytes. A block is read and checked at once.
 pub(crate) const INDEX_BLOCK_BYTES: usize = 8 << 10;
-/// Maximum text in a segment, bytes. Its postings stay in memory until it is written: 4 bytes per trigram and chunk,
-/// an eighth of the text, in growing vectors.
+/// Maximum text in a segment, bytes. Only a larger file exceeds it: its chunks stay in one segment.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = if cfg!(test) { 1 << 19 } else { 2 << 30 };
+/// Postings of a segment that stay in memory until it is written: 4 bytes each, in growing vectors. There is one per
+/// trigram and chunk, an eighth of the text in bytes. So only a very large file needs the temporary file.
+pub(crate) const POSTINGS_MAX: usize = SEGMENT_BYTES_MAX as usize / 8 / 4;
 /// Maximum size of the file tables of a segment, bytes. They stay in memory until it is written, and their offsets
 /// have four bytes.
 pub(crate) const SEGMENT_FILES_BYTES_MAX: usize = 64 << 20;

@@ -15,6 +15,7 @@ use crate::store::change_log::ChangeLog;
 use crate::store::damage_log::DamageLog;
 use crate::store::database::{Database, Location};
 use crate::store::manifest::{DatabaseFolder, Manifest, SegmentMeta};
+use crate::tree::content::TextReader;
 use crate::tree::rules::Rules;
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::time::now_ns;
@@ -62,6 +63,7 @@ impl Database {
         let plan = BuildPlan {
             root: &location.root,
             files: &walked.files,
+            open: &TextReader::open,
             threads,
             number: next,
             segment_path: &|number| folder.segment_path(number),

@@ -1,22 +1,24 @@
 //! Files -> segments. Threads read, compress and index the files; one thread writes the chunks in order.
 //!
 //! In: files in path order. Out: segments on disk. Consecutive files share a chunk until it is full. A larger file
-//! gets chunks of its own, cut at line ends. While one thread packs a very large file, the others go on with a limited
-//! number of later jobs: packed chunks wait in memory for their turn.
+//! gets chunks of its own, cut at line ends. One thread reads it, and all pack its pieces. The chunks are written as
+//! they come. A limited number of packed chunks waits in memory for its turn (`turns`).
 //!
 //! It does not choose the files (`fresh`), or commit the segments (`commit`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 
+use crate::build::cut::{Cut, FileCutter, OpenFile};
 use crate::build::dictionary::train_dictionary;
 use crate::build::pack::ChunkPacker;
+use crate::build::turns::{PartId, Piece, StopIfPanicking, Task, Turn, Turns};
 use crate::error::{Error, Result};
 use crate::path::disk_path;
-use crate::store::segment::{PackedChunk, SegmentWriter};
+use crate::store::file_entry::FileEntry;
+use crate::store::segment::{ChunkContent, PackedChunk, SegmentWriter};
 use crate::tree::content::TextReader;
 use crate::tree::walk::TreeFile;
 use crate::tuning as t;
@@ -48,6 +50,8 @@ pub(crate) struct BuildPlan<'a> {
     pub(crate) root: &'a Path,
     /// In path order.
     pub(crate) files: &'a [TreeFile],
+    /// Opens a file: [`TextReader::open`], except in tests.
+    pub(crate) open: OpenFile<'a>,
     pub(crate) threads: usize,
     /// Number of the first segment.
     pub(crate) number: u64,
@@ -63,113 +67,201 @@ pub(crate) fn build_segments(
     plan: &BuildPlan<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Vec<WrittenSegment>> {
-    let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum();
+    let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum::<u64>();
     let dictionary =
         if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { train_dictionary(&samples(plan)) };
-    let jobs = jobs(plan.files);
-    let threads = plan.threads.clamp(1, jobs.len().max(1));
-    let (next, turns) = (AtomicUsize::new(0), Turns::new(t::JOBS_AHEAD * threads));
+    let mut unreadable = BTreeSet::new();
+    loop {
+        match build_once(plan, &dictionary, &unreadable, progress)? {
+            Outcome::Written(written) => return Ok(written),
+            // Half a file is no file, but its chunks are written already. That is rare enough to begin again without
+            // it.
+            Outcome::ReadError(file) => drop(unreadable.insert(file)),
+        }
+    }
+}
+
+/// The end of a build.
+enum Outcome {
+    Written(Vec<WrittenSegment>),
+    /// Index of a large file that can't be read to its end.
+    ReadError(usize),
+}
+
+/// Writes the segments of `plan`, and does not open the `unreadable` files.
+fn build_once(
+    plan: &BuildPlan<'_>,
+    dictionary: &[u8],
+    unreadable: &BTreeSet<usize>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome> {
+    let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum::<u64>();
+    let jobs = &jobs(plan.files);
+    let chunks = jobs.len().max(usize::try_from(of_bytes / t::CHUNK_BYTES as u64).unwrap_or(usize::MAX));
+    let threads = plan.threads.clamp(1, chunks.max(1));
+    let turns = &Turns::new(jobs.len(), t::CHUNKS_AHEAD * threads, t::PIECES_WAIT * (threads - 1));
     std::thread::scope(|scope| {
-        let (done, packed) = mpsc::sync_channel(4 * threads);
+        let (done, packed) = mpsc::channel();
         for _ in 0..threads {
-            let (done, dictionary, jobs, next, turns) = (done.clone(), &dictionary, &jobs, &next, &turns);
+            let done = done.clone();
             scope.spawn(move || {
                 let _ending = StopIfPanicking(turns);
-                let mut packer = match ChunkPacker::new(plan.root, dictionary) {
+                let packer = match ChunkPacker::new(dictionary) {
                     Ok(packer) => packer,
-                    Err(error) => return drop(done.send((0, Err(error)))),
+                    Err(error) => return drop(done.send((PartId::default(), Err(error)))),
                 };
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(at).filter(|_| turns.wait_for(at)) else { break };
-                    // The writer hung up after an error.
-                    if done.send((at, packer.pack(&plan.files[job.clone()]))).is_err() {
+                let mut cutter = FileCutter::new(plan.root, plan.open);
+                let mut worker = BuildWorker { turns, packer, done };
+                while let Some(task) = turns.next_task() {
+                    let went_on = match task {
+                        Task::Pack(piece) => worker.pack(piece).map_continue(drop),
+                        Task::Job(job) => {
+                            let files = jobs[job].clone().zip(&plan.files[jobs[job].clone()]);
+                            worker.run_job(job, files, unreadable, &mut cutter)
+                        }
+                    };
+                    if went_on.is_break() {
                         break;
                     }
                 }
             });
         }
         drop(done);
-        let mut output = SegmentOutput { plan, dictionary: &dictionary, writer: None, written: Vec::new() };
-        let result = collect(packed, &jobs, plan, &mut output, progress, of_bytes, &turns);
+        let mut output = SegmentOutput { plan, dictionary, writer: None, written: Vec::new() };
+        let result = write_parts(&packed, jobs, &mut output, progress, of_bytes, turns);
         turns.stop();
-        result.and_then(|()| output.finish())
+        match result? {
+            Some(file) => Ok(Outcome::ReadError(file)),
+            None => output.finish().map(Outcome::Written),
+        }
     })
 }
 
-type Done = (usize, std::io::Result<Vec<PackedChunk>>);
-
-/// Which jobs may be packed: those that are not too far ahead of the job that is written next.
-struct Turns {
-    ahead: usize,
-    /// The job that is written next; `None` if no more is written.
-    next: Mutex<Option<usize>>,
-    moved: Condvar,
+/// A part of a job, for the writer.
+enum Part {
+    Chunk(PackedChunk),
+    /// The chunks before are a whole large file.
+    LargeFileEnd(FileEntry),
+    /// A large file can't be read further. Holds its index.
+    ReadError(usize),
+    JobEnd,
 }
 
-impl Turns {
-    fn new(ahead: usize) -> Self {
-        Self { ahead, next: Mutex::new(Some(0)), moved: Condvar::new() }
+type Done = (PartId, std::io::Result<Part>);
+
+/// A thread that cuts and packs.
+struct BuildWorker<'a> {
+    turns: &'a Turns,
+    packer: ChunkPacker<'a>,
+    done: mpsc::Sender<Done>,
+}
+
+impl BuildWorker<'_> {
+    fn run_job<'f>(
+        &mut self,
+        job: usize,
+        files: impl Iterator<Item = (usize, &'f TreeFile)>,
+        unreadable: &BTreeSet<usize>,
+        cutter: &mut FileCutter<'_>,
+    ) -> ControlFlow<()> {
+        let mut id = PartId { job, part: 0 };
+        cutter.cut(files, |file| unreadable.contains(&file), &mut |cut| {
+            match cut {
+                Cut::Chunk(text, content) => self.take_chunk(id, text, content)?,
+                Cut::LargeFileEnd(entry) => self.send(id, Ok(Part::LargeFileEnd(entry)))?,
+                Cut::ReadError(file) => self.send(id, Ok(Part::ReadError(file)))?,
+            }
+            id.part += 1;
+            ControlFlow::Continue(())
+        })?;
+        self.send(id, Ok(Part::JobEnd))
     }
 
-    /// Waits until job `at` may be packed. False if none is any more.
-    fn wait_for(&self, at: usize) -> bool {
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_early = |next: &mut Option<usize>| next.is_some_and(|next| at >= next + self.ahead);
-        self.moved.wait_while(next, is_early).unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// The next job to be written has moved on.
-    fn advance(&self) {
-        if let Some(next) = &mut *self.next.lock().unwrap_or_else(PoisonError::into_inner) {
-            *next += 1;
+    /// Packs a chunk when its turn has come, or leaves that to another thread.
+    fn take_chunk(&mut self, id: PartId, text: &mut Vec<u8>, content: ChunkContent) -> ControlFlow<()> {
+        loop {
+            match self.turns.wait_for(id) {
+                Turn::Go => break,
+                Turn::Pack(piece) => drop(self.pack(piece)?),
+                Turn::Stop => return ControlFlow::Break(()),
+            }
         }
-        self.moved.notify_all();
+        let is_file_part = matches!(content, ChunkContent::LargeFilePart { .. });
+        let piece = Piece { id, text: std::mem::take(text), content };
+        // The text of small files is still in this processor's cache.
+        let piece = if is_file_part { self.turns.offer(piece) } else { Some(piece) };
+        if let Some(piece) = piece {
+            *text = self.pack(piece)?;
+        }
+        ControlFlow::Continue(())
     }
 
-    fn stop(&self) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.moved.notify_all();
+    /// Packs a piece. Returns the memory of its text.
+    fn pack(&mut self, piece: Piece) -> ControlFlow<(), Vec<u8>> {
+        let Piece { id, text, content } = piece;
+        let packed = self.packer.pack(&text, content);
+        self.send(id, packed.map(Part::Chunk)).map_continue(|()| text)
     }
-}
 
-/// The job of a thread that panics is never written, so nobody may wait for it.
-struct StopIfPanicking<'a>(&'a Turns);
-
-impl Drop for StopIfPanicking<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.stop();
+    /// Breaks if the writer has ended.
+    fn send(&self, id: PartId, part: std::io::Result<Part>) -> ControlFlow<()> {
+        match self.done.send((id, part)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
     }
 }
 
-/// Writes the chunks of all jobs in order.
-fn collect(
-    packed: mpsc::Receiver<Done>,
+/// Writes the parts of all jobs in order. Returns the index of a large file that can't be read to its end.
+fn write_parts(
+    packed: &mpsc::Receiver<Done>,
     jobs: &[Range<usize>],
-    plan: &BuildPlan<'_>,
     output: &mut SegmentOutput<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     of_bytes: u64,
     turns: &Turns,
-) -> Result<()> {
-    let (mut early, mut at) = (BTreeMap::new(), 0);
-    let mut so_far = Progress { of_files: plan.files.len() as u64, of_bytes, ..Progress::default() };
-    for (job, chunks) in packed {
-        early.insert(job, chunks.map_err(Error::io("compress", plan.root))?);
-        while let Some(chunks) = early.remove(&at) {
-            output.add(chunks)?;
-            so_far.files += jobs[at].len() as u64;
-            so_far.bytes += plan.files[jobs[at].clone()].iter().map(|file| file.size_bytes).sum::<u64>();
-            if progress(so_far).is_break() {
+) -> Result<Option<usize>> {
+    let files = output.plan.files;
+    let mut early = BTreeMap::new();
+    let mut so_far = Progress { of_files: files.len() as u64, of_bytes, ..Progress::default() };
+    let mut next = PartId::default();
+    for job in jobs {
+        let of_job_bytes = files[job.clone()].iter().map(|file| file.size_bytes).sum::<u64>();
+        let mut job_bytes = 0;
+        loop {
+            let part = loop {
+                if let Some(part) = early.remove(&next) {
+                    break part;
+                }
+                // All threads have ended only if one has panicked.
+                let Ok((id, part)) = packed.recv() else { return Ok(None) };
+                early.insert(id, part.map_err(Error::io("compress", output.plan.root))?);
+            };
+            let is_chunk = matches!(part, Part::Chunk(_));
+            match part {
+                Part::Chunk(chunk) => {
+                    job_bytes = of_job_bytes.min(job_bytes + u64::from(chunk.text_bytes));
+                    output.add(chunk, next.part == 0)?;
+                }
+                Part::LargeFileEnd(entry) => output.end_large_file(entry),
+                Part::ReadError(file) => return Ok(Some(file)),
+                Part::JobEnd => break,
+            }
+            next.part += 1;
+            turns.part_written(is_chunk);
+            if progress(Progress { bytes: so_far.bytes + job_bytes, ..so_far }).is_break() {
                 return Err(Error::Cancelled);
             }
-            at += 1;
-            turns.advance();
         }
+        so_far.files += job.len() as u64;
+        so_far.bytes += of_job_bytes;
+        if progress(so_far).is_break() {
+            return Err(Error::Cancelled);
+        }
+        next = PartId { job: next.job + 1, part: 0 };
+        turns.job_written();
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The segments written so far, and the current one.
@@ -181,19 +273,26 @@ struct SegmentOutput<'a> {
 }
 
 impl SegmentOutput<'_> {
-    fn add(&mut self, chunks: Vec<PackedChunk>) -> Result<()> {
-        if self.writer.as_ref().is_some_and(|(_, writer)| writer.is_full()) {
+    /// Appends a chunk. Only the first chunk of a job may begin another segment.
+    fn add(&mut self, chunk: PackedChunk, is_first: bool) -> Result<()> {
+        if is_first && self.writer.as_ref().is_some_and(|(_, writer)| writer.is_full()) {
             self.end_segment()?;
         }
         if self.writer.is_none() {
             let number = self.plan.number + self.written.len() as u64;
             let path = (self.plan.segment_path)(number);
-            // Left over from a process that was killed.
+            // Left over from a process that was killed, or from a build that began again.
             let _ = std::fs::remove_file(&path);
             self.writer = Some((number, SegmentWriter::create(&path, self.dictionary.to_vec())?));
         }
         let Some((_, writer)) = &mut self.writer else { return Ok(()) };
-        chunks.into_iter().try_for_each(|chunk| writer.add(chunk))
+        writer.add(chunk)
+    }
+
+    fn end_large_file(&mut self, entry: FileEntry) {
+        if let Some((_, writer)) = &mut self.writer {
+            writer.end_large_file(entry);
+        }
     }
 
     fn end_segment(&mut self) -> Result<()> {
@@ -251,31 +350,9 @@ fn samples(plan: &BuildPlan<'_>) -> Vec<u8> {
     samples
 }
 
-/// The chunks of `files`, for tests of the packing.
-#[cfg(test)]
-pub(crate) fn packed(root: &Path, files: &[TreeFile]) -> Vec<PackedChunk> {
-    ChunkPacker::new(root, &[]).and_then(|mut packer| packer.pack(files)).expect("memory")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jobs_wait_for_the_one_that_is_written_next_and_end_with_the_writer() {
-        let turns = Turns::new(2);
-        assert!(turns.wait_for(0) && turns.wait_for(1));
-        std::thread::scope(|scope| {
-            let third = scope.spawn(|| turns.wait_for(2));
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            assert!(!third.is_finished(), "the first is not written");
-            turns.advance();
-            assert!(third.join().unwrap());
-            let last = scope.spawn(|| turns.wait_for(9));
-            turns.stop();
-            assert!(!last.join().unwrap());
-        });
-    }
 
     #[test]
     fn a_job_is_a_chunk_of_files_or_a_large_one() {

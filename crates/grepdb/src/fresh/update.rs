@@ -18,6 +18,7 @@ use crate::store::database::{Database, Location};
 use crate::store::inventory::Inventory;
 use crate::store::manifest::{DatabaseFolder, Manifest};
 use crate::store::overlay::Overlay;
+use crate::tree::content::TextReader;
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::time::now_ns;
@@ -66,6 +67,7 @@ impl Database {
         let plan = BuildPlan {
             root: &location.root,
             files: &update.read,
+            open: &TextReader::open,
             threads,
             number: database.manifest.next,
             segment_path: &|number| folder.segment_path(number),

@@ -19,7 +19,7 @@ mod writer;
 
 pub(crate) use chunk::ChunkRun;
 pub(crate) use reader::{ChunkText, Segment};
-pub(crate) use writer::{PackedChunk, SegmentWriter};
+pub(crate) use writer::{ChunkContent, PackedChunk, SegmentWriter};
 
 #[cfg(test)]
 mod tests;

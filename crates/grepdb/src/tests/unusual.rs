@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::{PATTERNS, build, same_lines, scanned, searched, update, write};
 use crate::Rules;
-use crate::build::segments::packed;
+use crate::build::cut::chunks;
 use crate::engine::{Database, Location};
 use crate::store::file_entry::FileKind;
 use crate::tree::content::TextReader;
@@ -73,9 +73,8 @@ fn a_file_that_can_not_be_read_is_kept_in_mind() {
     write(root.path(), b"file", b"needle\n", 100);
     let walked = walk(root.path(), &Rules::default(), 1).unwrap();
     fs::remove_file(root.path().join("file")).unwrap();
-    let mut packer = packed(root.path(), &walked.files);
-    assert_eq!(packer.pop().unwrap().files[0].kind, FileKind::Unreadable);
-    assert!(packer.is_empty());
+    let chunks = chunks(root.path(), &walked.files);
+    assert_eq!((chunks.len(), chunks[0].1[0].kind), (1, FileKind::Unreadable));
 }
 
 #[test]
@@ -91,13 +90,13 @@ fn a_file_is_taken_as_it_is_when_it_is_read_whatever_its_length_was_before() {
             write(root.path(), b"c", b"needle\n", 100);
             let mut walked = walk(root.path(), &Rules::default(), 1).unwrap();
             walked.files[1].size_bytes = before as u64;
-            let chunks = packed(root.path(), &walked.files);
-            let files: Vec<_> = chunks.iter().flat_map(|chunk| &chunk.files).collect();
+            let chunks = chunks(root.path(), &walked.files);
+            let files: Vec<_> = chunks.iter().flat_map(|(_, files)| files).collect();
             let texts: Vec<u64> = files.iter().map(|file| file.text_bytes).collect();
             assert_eq!(texts, [7, now as u64, 7], "{before} bytes before");
-            assert!(chunks.iter().all(|chunk| chunk.text_bytes as usize <= CHUNK_BYTES));
+            assert!(chunks.iter().all(|&(len, _)| len <= CHUNK_BYTES));
             let lines: u64 = files.iter().map(|file| file.text_bytes + u64::from(file.ends_open)).sum();
-            assert_eq!(lines, chunks.iter().map(|chunk| u64::from(chunk.text_bytes)).sum::<u64>());
+            assert_eq!(lines, chunks.iter().map(|&(len, _)| len as u64).sum::<u64>());
         }
     }
 }
@@ -139,7 +138,7 @@ fn a_folder_that_vanishes_takes_its_files_with_it() {
 fn files_without_a_length_that_have_text_are_read() {
     let text = fs::read_to_string("/proc/self/status").unwrap();
     let files = [TreeFile { path: b"status".to_vec(), size_bytes: 0, mtime_ns: 0 }];
-    let chunks = packed(Path::new("/proc/self"), &files);
-    let there = i64::from(chunks[0].text_bytes);
+    let chunks = chunks(Path::new("/proc/self"), &files);
+    let there = chunks[0].0 as i64;
     assert!((there - text.len() as i64).abs() < 200 && there > 0, "{there} of {}", text.len());
 }

@@ -31,9 +31,8 @@ fn write(path: &Path) {
         let packed = PackedChunk {
             blocks: [block, Vec::new()],
             text_bytes: text.len() as u32,
-            files: vec![entry(&format!("file{at}"), text)],
+            content: ChunkContent::Files(vec![entry(&format!("file{at}"), text)]),
             trigrams: TrigramExtractor::new().extract(text.as_bytes()),
-            ..PackedChunk::default()
         };
         writer.add(packed).unwrap();
     }

@@ -12,23 +12,31 @@ use super::chunk::{ChunkMeta, ChunkRun, HalfBlock};
 use super::header::{HEADER_BYTES, Header, Section};
 use crate::encoding::checksum;
 use crate::error::{Error, Result};
-use crate::index::posting_list::PostingCollector;
+use crate::index::posting_collector::PostingCollector;
 use crate::index::trigram::Trigram;
 use crate::store::file_entry::{self, FileEntry};
 use crate::tuning as t;
 use crate::tuning::HALVES;
 
 /// A chunk before it is written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PackedChunk {
     /// The compressed halves.
     pub(crate) blocks: [Vec<u8>; HALVES],
     pub(crate) text_bytes: u32,
-    /// The files that begin in the chunk.
-    pub(crate) files: Vec<FileEntry>,
+    pub(crate) content: ChunkContent,
     pub(crate) trigrams: Vec<(Trigram, u16)>,
-    pub(crate) continues: bool,
-    pub(crate) cuts_line: bool,
+}
+
+/// The files of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkContent {
+    /// Whole files.
+    Files(Vec<FileEntry>),
+    /// The beginning of a large file. Its entry is known after its last chunk.
+    LargeFile,
+    /// A further part of a large file. `cuts_line`: a line crosses one of its ends.
+    LargeFilePart { cuts_line: bool },
 }
 
 /// A segment that is being written.
@@ -40,6 +48,8 @@ pub(crate) struct SegmentWriter {
     runs: Vec<ChunkRun>,
     file_tables: Vec<u8>,
     files: u32,
+    /// First chunk of the large file whose entry is not known yet. The file tables from there on are missing.
+    open_file: Option<usize>,
     text_bytes: u64,
     lists: PostingCollector,
     dictionary: Vec<u8>,
@@ -60,49 +70,73 @@ impl SegmentWriter {
             runs: Vec::new(),
             file_tables: Vec::new(),
             files: 0,
+            open_file: None,
             text_bytes: 0,
-            lists: PostingCollector::new(),
+            // A commit, or a failed build, removes every segment without a number.
+            lists: PostingCollector::new(path.with_file_name("postings.segment")),
             dictionary,
         };
         writer.write(&[0; HEADER_BYTES])?;
         Ok(writer)
     }
 
-    /// Appends a chunk.
+    /// Appends a chunk. [`end_large_file`](Self::end_large_file) must follow the last chunk of a large file.
     ///
     /// # Errors
-    /// It can't be written.
+    /// It can't be written, or its postings can't.
     pub(crate) fn add(&mut self, packed: PackedChunk) -> Result<()> {
-        let files_begin = self.file_tables.len() as u32;
-        file_entry::encode_entries(&packed.files, &mut self.file_tables);
-        let table = &self.file_tables[files_begin as usize..];
-        let chunk = ChunkMeta {
+        let number = self.chunks.len() as u32;
+        self.chunks.push(ChunkMeta {
             begin: self.at,
             halves: packed
                 .blocks
                 .each_ref()
                 .map(|block| HalfBlock { packed_bytes: block.len() as u32, crc: checksum(block) }),
             text_bytes: packed.text_bytes,
-            files_begin,
-            files_bytes: table.len() as u32,
-            files_crc: checksum(table),
             first_file: self.files,
-        };
-        let number = self.chunks.len() as u32;
-        if packed.continues {
-            match self.runs.last_mut().filter(|run| run.first + run.chunks == number) {
-                Some(run) => run.chunks += 1,
-                None => self.runs.push(ChunkRun { first: number - 1, chunks: 2, cuts_line: false }),
+            ..ChunkMeta::default()
+        });
+        match packed.content {
+            ChunkContent::Files(files) => {
+                self.add_file_table(number as usize, &files);
+                self.files += files.len() as u32;
             }
-            if let Some(run) = self.runs.last_mut() {
-                run.cuts_line |= packed.cuts_line;
+            ChunkContent::LargeFile => {
+                self.open_file = Some(number as usize);
+                self.files += 1;
+            }
+            ChunkContent::LargeFilePart { cuts_line } => {
+                match self.runs.last_mut().filter(|run| run.first + run.chunks == number) {
+                    Some(run) => run.chunks += 1,
+                    None => self.runs.push(ChunkRun { first: number - 1, chunks: 2, cuts_line: false }),
+                }
+                if let Some(run) = self.runs.last_mut() {
+                    run.cuts_line |= cuts_line;
+                }
             }
         }
-        self.lists.add(packed.trigrams.into_iter());
-        self.chunks.push(chunk);
-        self.files += packed.files.len() as u32;
+        self.lists.add(packed.trigrams.into_iter())?;
         self.text_bytes += u64::from(packed.text_bytes);
         packed.blocks.iter().try_for_each(|block| self.write(block))
+    }
+
+    /// Sets the entry of the large file whose chunks were added last.
+    pub(crate) fn end_large_file(&mut self, entry: FileEntry) {
+        if let Some(first) = self.open_file.take() {
+            self.add_file_table(first, &[entry]);
+            (first + 1..self.chunks.len()).for_each(|chunk| self.add_file_table(chunk, &[]));
+        }
+    }
+
+    /// Appends the file table of chunk `chunk`.
+    fn add_file_table(&mut self, chunk: usize, files: &[FileEntry]) {
+        let begin = self.file_tables.len();
+        file_entry::encode_entries(files, &mut self.file_tables);
+        let table = &self.file_tables[begin..];
+        let chunk = &mut self.chunks[chunk];
+        chunk.files_begin = begin as u32;
+        chunk.files_bytes = table.len() as u32;
+        chunk.files_crc = checksum(table);
     }
 
     /// Whether the next chunk must go to another segment.
@@ -129,9 +163,12 @@ impl SegmentWriter {
         };
         let file_tables = std::mem::take(&mut self.file_tables);
         header.file_tables = Section { crc: 0, ..self.section(&file_tables)? };
-        let (lists, directory) =
-            std::mem::replace(&mut self.lists, PostingCollector::new()).finish(header.chunks, threads);
-        header.lists = Section { crc: 0, ..self.section(&lists)? };
+        header.lists.begin = self.at;
+        let directory = self.lists.finish(header.chunks, threads, |part| {
+            self.at += part.len() as u64;
+            self.out.write_all(part).map_err(Error::io("write", &self.path))
+        })?;
+        header.lists.len_bytes = self.at - header.lists.begin;
         let mut table = Vec::new();
         for block in self.chunks.chunks(ChunkMeta::BLOCK as usize) {
             let begin = table.len();
