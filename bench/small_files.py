@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Cuts the text of a tree into many small files, a thousand per folder: bench/small_files.py TREE OUT [COUNT]
+"""Cuts the text of a tree into many small files, a thousand per folder.
 
-Pieces end at line ends and hold 200 to 2,000 bytes; the same tree gives the same files. COUNT is a million by default.
+Pieces end at line ends and hold 200 to 2,000 bytes; the same tree gives the same files.
 """
-import os, random, sys
+import argparse, os, random
 
 
 def pieces(tree, draw):
@@ -33,6 +33,11 @@ def main(tree, out, count):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4) or not os.path.isdir(sys.argv[1]):
-        sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 1_000_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tree", metavar="TREE", help="folder of text")
+    parser.add_argument("out", metavar="OUT", help="folder for the files")
+    parser.add_argument("count", metavar="COUNT", nargs="?", type=int, default=1_000_000, help="files [%(default)s]")
+    args = parser.parse_args()
+    if not os.path.isdir(args.tree):
+        parser.error(f"{args.tree} is no folder; name one with text")
+    main(args.tree, args.out, args.count)
