@@ -59,8 +59,9 @@ def commands(args, pattern, ignore_case, flags="", mode="-n"):
     if shutil.which("ugrep"):
         found["ugrep"] = f"ugrep -J2 -rI{mode.strip('-')} {'-m1, ' if mode == '-c' else ''}{i}-e {quoted} ."
     if shutil.which("git") and "-U" not in flags:
-        index = "" if os.path.isdir(f"{args.tree}/.git") else "--no-index --exclude-standard "
-        found["git"] = f"git grep {index}-I {mode} {i}-E -e {quoted}"
+        # Not --exclude-standard: without a repository, a root's .gitignore that ignores `.*` ignores the whole tree.
+        index, rest = ("", "") if os.path.isdir(f"{args.tree}/.git") else ("--no-index ", " -- . ':!.faultless'")
+        found["git"] = f"git grep {index}-I {mode} {i}-E -e {quoted}{rest}"
     found["grep"] = f"grep --exclude-dir=.faultless -r {mode} {i}-E -e {quoted} ."
     chosen = args.arms.split(",") if args.arms else list(found)
     return {arm: command for arm, command in found.items() if arm in chosen}

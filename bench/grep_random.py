@@ -27,6 +27,8 @@ LOSS = 1.02
 # A peer that takes this many times the fastest time once does not run again.
 HOPELESS = 2.5
 BY = {"cpu": cpu_s, "wall": wall_s}
+# These end at the first match where the output is the null device.
+QUITS_AT_NULL = {"ugrep"}
 
 
 def rarity(tree, files, rng):
@@ -92,6 +94,11 @@ def is_same_work(ours, theirs):
     return abs(ours - theirs) <= max(2, 0.02 * ours)
 
 
+def is_peer(arm, to):
+    """Whether a program searches everything for this output."""
+    return arm != "faultless" and (to != "null" or arm not in QUITS_AT_NULL)
+
+
 def times(arms, names, count, to):
     """Rows of `count` interleaved rounds: round, arm, wall, user and system time."""
     return [dict(zip(ROW, (at, arm, *timed(arms[arm], to)[0][:3]))) for at, order in rounds(count, names) for arm in order]
@@ -106,7 +113,7 @@ def compare(arms, args, to):
         warm[arm] = out.count(b"\n")
     first = {row["arm"]: get(row) for row in rows}
     most = HOPELESS * first["faultless"]
-    left = [arm for arm in arms if arm == "faultless" or is_same_work(warm["faultless"], warm[arm]) and first[arm] < most]
+    left = ["faultless", *(arm for arm in arms if is_peer(arm, to) and is_same_work(warm["faultless"], warm[arm]) and first[arm] < most)]
     screened = times(arms, left, SCREENING_ROUNDS, to)
     found = Arms(screened)
     faster = [arm for arm in left if found.median(arm, get) < found.median("faultless", get)]
@@ -141,7 +148,7 @@ def judged(rows, get):
     """Of a cell: the peer that is nearest and its ratio, ours divided by its own time; whether that is a loss."""
     again = [row for row in rows if int(row["round"]) >= SCREENING_ROUNDS]
     found = Arms(again or [row for row in rows if int(row["round"]) >= 0])
-    peers = [arm for arm in found.names if arm != "faultless"]
+    peers = [arm for arm in found.names if is_peer(arm, rows[0]["to"])]
     ratios = {arm: found.ratio("faultless", arm, get, PERCENT_99) for arm in peers}
     if not ratios:
         return None

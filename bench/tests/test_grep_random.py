@@ -7,7 +7,7 @@ from harness.figures import cpu_s
 
 def cell(ours, theirs, first=3):
     values = {"faultless": ours, "rg": theirs}
-    return [{"round": str(first + at), "arm": arm, "wall_s": "0", "user_s": str(value), "sys_s": "0"} for arm, some in values.items() for at, value in enumerate(some)]
+    return [{"to": "pipe", "round": str(first + at), "arm": arm, "wall_s": "0", "user_s": str(value), "sys_s": "0"} for arm, some in values.items() for at, value in enumerate(some)]
 
 
 class Random(unittest.TestCase):
@@ -29,6 +29,8 @@ class Random(unittest.TestCase):
     def test_a_peer_that_leaves_out_much_takes_no_part(self):
         self.assertTrue(grep_random.is_same_work(1000, 985) and grep_random.is_same_work(3, 1))
         self.assertFalse(grep_random.is_same_work(1000, 900))
+        self.assertTrue(grep_random.is_peer("ugrep", "pipe") and grep_random.is_peer("rg", "null"))
+        self.assertFalse(grep_random.is_peer("ugrep", "null") or grep_random.is_peer("faultless", "pipe"))
 
 
 if __name__ == "__main__":
