@@ -199,7 +199,7 @@ pub(crate) const COLD_SPREAD: f64 = 0.12;
 /// Largest sampling period after which the recorder is still warm: the periods of a run's start.
 pub(crate) const COLD_EARLY_PERIOD_MAX: u64 = 40;
 /// Mean and standard deviation of the excess of such a period, as shares of the price (measured: medians of -10
-/// to +10 % in eleven programs with a period of 13, seven of them below 3 %).
+/// to +10 % in ten programs with a period of 13, six of them below 3 %).
 pub(crate) const COLD_EARLY_EXCESS: [f64; 2] = [0.0, 0.05];
 /// The same of a longer period (measured: 7, 8, 12 and 26 % in four programs with a period of some 100). A rarely
 /// used recorder can read up to 1 us too long.

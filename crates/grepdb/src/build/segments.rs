@@ -72,7 +72,7 @@ pub(crate) fn build_segments(
         if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { train_dictionary(&samples(plan)) };
     let mut unreadable = BTreeSet::new();
     loop {
-        match build_once(plan, &dictionary, &unreadable, progress)? {
+        match build_once(plan, of_bytes, &dictionary, &unreadable, progress)? {
             Outcome::Written(written) => return Ok(written),
             // Half a file is no file, but its chunks are written already. That is rare enough to begin again without
             // it.
@@ -88,14 +88,14 @@ enum Outcome {
     ReadError(usize),
 }
 
-/// Writes the segments of `plan`, and does not open the `unreadable` files.
+/// Writes the segments of `plan`, whose files have `of_bytes` bytes. Does not open the `unreadable` files.
 fn build_once(
     plan: &BuildPlan<'_>,
+    of_bytes: u64,
     dictionary: &[u8],
     unreadable: &BTreeSet<usize>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome> {
-    let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum::<u64>();
     let jobs = &jobs(plan.files);
     let chunks = jobs.len().max(usize::try_from(of_bytes / t::CHUNK_BYTES as u64).unwrap_or(usize::MAX));
     let threads = plan.threads.clamp(1, chunks.max(1));

@@ -107,16 +107,17 @@ impl Excess {
         let free = PRICE_PRIOR_BURSTS + n - 1.0;
         let variance = (PRICE_PRIOR_BURSTS * usual + squares) / free / n;
         let price_ns = bursts.iter().map(|burst| burst.price_ns).sum::<f64>() / n;
-        let prior = usual_excess(period).map(|share| share * price_ns);
-        let trust = prior[1].powi(2) / (prior[1].powi(2) + variance);
+        let [usual_ns, deviation_ns] = usual_excess(period).map(|share| share * price_ns);
+        let trust = deviation_ns.powi(2) / (deviation_ns.powi(2) + variance);
         let spread_ns = student_t(free as usize) * (trust * variance).sqrt();
-        Some(Self { ns: (trust * ns + (1.0 - trust) * prior[0]).max(0.0), spread_ns })
+        Some(Self { ns: (trust * ns + (1.0 - trust) * usual_ns).max(0.0), spread_ns })
     }
 
     /// The excess of an early period without a burst.
     fn early(samples: &[Reading], period: u64) -> Option<Self> {
-        let [mean, deviation] = usual_excess(period).map(|share| share * middle(samples).unwrap_or(0.0));
-        (period <= COLD_EARLY_PERIOD_MAX).then_some(Self { ns: mean, spread_ns: 1.96 * deviation })
+        let price_ns = middle(samples).unwrap_or(0.0);
+        let [ns, deviation_ns] = usual_excess(period).map(|share| share * price_ns);
+        (period <= COLD_EARLY_PERIOD_MAX).then_some(Self { ns, spread_ns: 1.96 * deviation_ns })
     }
 
     /// The excess of a period without a burst, by the step from the period before.
