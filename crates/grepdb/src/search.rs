@@ -18,6 +18,7 @@ pub(crate) mod chunk_files;
 pub(crate) mod damaged;
 pub(crate) mod disk_file;
 pub(crate) mod large_file;
+mod large_text;
 pub(crate) mod output;
 pub(crate) mod path_filter;
 pub(crate) mod plain;

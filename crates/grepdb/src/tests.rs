@@ -2,6 +2,7 @@
 
 mod changes;
 mod damage;
+mod long_lines;
 mod unusual;
 
 use std::collections::BTreeMap;

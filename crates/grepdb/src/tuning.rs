@@ -66,6 +66,9 @@ pub(crate) const TEXTS_PER_CHOICE: usize = 8;
 pub(crate) const CHOICE_BYTES: usize = 16 << 10;
 /// Maximum output that waits for its turn, of all workers together, bytes.
 pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
+/// Of this many chunks of a large file, the text of one may come from the file itself. In tests every other, so that
+/// they cover both ways.
+pub(crate) const CHUNKS_PER_FILE_READ: u32 = if cfg!(any(fuzzing, test)) { 2 } else { 1 };
 /// Time that a search may always spend on staleness checks, of all workers together. A check takes 1 to 2 us, so it
 /// allows some 10 000.
 pub(crate) const CHECKS_FOR: std::time::Duration = std::time::Duration::from_millis(20);

@@ -37,6 +37,24 @@ pub fn open_regular(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// Fills `into` from `offset` if the page cache holds all of it. Never waits for a disk. Since Linux 4.14, where
+/// the file system supports it.
+pub fn read_cached(file: &File, into: &mut [u8], offset: u64) -> bool {
+    let mut filled = 0;
+    while filled < into.len() {
+        let rest = &mut into[filled..];
+        let part = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        let Ok(at) = libc::off_t::try_from(offset + filled as u64) else { return false };
+        // SAFETY: `part` names memory that is borrowed exclusively.
+        let read = unsafe { libc::preadv2(file.as_raw_fd(), &part, 1, at, libc::RWF_NOWAIT) };
+        match usize::try_from(read) {
+            Ok(read) if read > 0 => filled += read,
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// A private read-only mapping of the first bytes of a file, unmapped on drop.
 ///
 /// Another process may change the file meanwhile, so there is no slice of it. If another process truncates
@@ -226,6 +244,25 @@ mod tests {
         }
         assert_eq!(map.sum(0..2 * WORD_BYTES, 1), 1);
         assert!(map.cached_bytes() > 0);
+    }
+
+    #[test]
+    fn only_what_is_cached_is_read() {
+        let file = counted();
+        let mut word = [0; WORD_BYTES];
+        assert!(read_cached(&file, &mut word, 3 * WORD_BYTES as u64));
+        assert_eq!(u64::from_ne_bytes(word), 3);
+        let end = (PAGES * page::size()) as u64;
+        assert!(read_cached(&file, &mut [], end) && !read_cached(&file, &mut word, end - 1));
+        file.sync_all().unwrap();
+        forget(&file).unwrap();
+        if FileMap::new(&file, PAGES * page::size()).unwrap().cached_bytes() > 0 {
+            return faultless_wants::missing_feature(
+                "a disk",
+                "the folder for temporary files lies in memory",
+            );
+        }
+        assert!(!read_cached(&file, &mut word, 0));
     }
 
     #[test]

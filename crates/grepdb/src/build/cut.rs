@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::path::disk_path;
 use crate::store::file_entry::{FileEntry, FileKind};
-use crate::store::segment::ChunkContent;
+use crate::store::segment::{ChunkContent, PartBegin};
 use crate::tree::content::{BINARY_PREFIX_BYTES, TextReader};
 use crate::tree::walk::TreeFile;
 use crate::tuning::CHUNK_BYTES;
@@ -142,12 +142,11 @@ impl<'a> FileCutter<'a> {
     ) -> ControlFlow<(), Result<()>> {
         self.end_chunk(each)?;
         entry.kind = FileKind::Text;
-        let (mut is_first, mut cut_before) = (true, false);
+        let mut begin = None;
         loop {
             let is_last = self.piece.len() < PIECE_BYTES;
             let line_end = memchr::memrchr(b'\n', &self.piece).map(|at| at + 1);
             let len = if is_last { self.piece.len() } else { line_end.unwrap_or(self.piece.len()) };
-            let cuts = !is_last && line_end.is_none();
             std::mem::swap(&mut self.text, &mut self.piece);
             self.piece.clear();
             self.piece.extend_from_slice(&self.text[len..]);
@@ -158,16 +157,14 @@ impl<'a> FileCutter<'a> {
                 self.text.push(b'\n');
             }
             if !self.text.is_empty() {
-                let cuts_line = cuts || cut_before;
-                let content = if is_first {
-                    ChunkContent::LargeFile
-                } else {
-                    ChunkContent::LargeFilePart { cuts_line }
-                };
+                let content = begin.map_or(ChunkContent::LargeFile, ChunkContent::LargeFilePart);
+                begin = Some(match self.text[..] {
+                    [.., b'\n'] | [_] | [] => PartBegin::Line,
+                    [.., before, last] => PartBegin::Within([before, last]),
+                });
                 each(Cut::Chunk(&mut self.text, content))?;
                 self.text.clear();
             }
-            (is_first, cut_before) = (false, cuts);
             if is_last {
                 return ControlFlow::Continue(Ok(()));
             }

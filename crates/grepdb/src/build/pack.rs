@@ -6,7 +6,7 @@
 
 use crate::index::trigram::TrigramExtractor;
 use crate::store::compression::Compressor;
-use crate::store::segment::{ChunkContent, PackedChunk};
+use crate::store::segment::{ChunkContent, PackedChunk, PartBegin};
 use crate::tuning::{HALF_BYTES, HALVES};
 
 /// Packs the chunks of one thread. Holds some MiB.
@@ -30,7 +30,12 @@ impl<'a> ChunkPacker<'a> {
             block.reserve(half.len() / 3);
             self.compressor.compress(half, block)?;
         }
-        let trigrams = self.extractor.extract(text);
+        let trigrams = match content {
+            ChunkContent::LargeFilePart(PartBegin::Within(before)) => {
+                self.extractor.extract_within(before, text)
+            }
+            _ => self.extractor.extract(text),
+        };
         Ok(PackedChunk { blocks, text_bytes: text.len() as u32, content, trigrams })
     }
 }

@@ -92,11 +92,16 @@ impl TrigramExtractor {
 
     /// The distinct trigrams of `text` in no order, each with a mask of the subchunks in which a line with it begins.
     pub(crate) fn extract(&mut self, text: &[u8]) -> Vec<(Trigram, u16)> {
+        self.extract_within(*b"\n\n", text)
+    }
+
+    /// The same for text whose first line began before it. `before` are the two bytes that precede the text.
+    pub(crate) fn extract_within(&mut self, before: [u8; 2], text: &[u8]) -> Vec<(Trigram, u16)> {
         let (known, found) = (&mut *self.masks, &mut *self.found);
         let mut count = 0;
         // Trigrams across a line end are collected as well and dropped at the end. That is faster than a test for
         // each byte.
-        let mut trigram = LINE_END << 7 | LINE_END;
+        let mut trigram = before.iter().fold(0, |codes, &byte| codes << 7 | u32::from(CODES[byte as usize]));
         for (subchunk, lines) in lines_by_subchunk(text) {
             for &byte in lines {
                 trigram = trigram << 7 | u32::from(CODES[byte as usize]);

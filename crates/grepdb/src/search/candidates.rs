@@ -1,6 +1,7 @@
 //! A query and a segment -> candidate subchunks.
 //!
-//! In: a [`TrigramQuery`]. Out: for each chunk the subchunks in which a matching line may begin.
+//! In: a [`TrigramQuery`]. Out: for each chunk the subchunks in which a matching line may begin. A line that crosses the
+//! end of a chunk counts as one that begins in the first subchunk of each of its chunks.
 //!
 //! It does not read texts.
 
@@ -11,26 +12,21 @@ use crate::error::Error;
 use crate::index::posting_list::{Candidates, PostingList};
 use crate::index::trigram::Trigram;
 use crate::search::query::TrigramQuery;
-use crate::store::segment::Segment;
+use crate::store::segment::{ChunkRun, Segment};
 
 /// Posting lists whose lookup takes as long as the search of a chunk: some 5 us each, and 40 us.
 const LISTS_PER_CHUNK: usize = 8;
 
 /// Evaluates `query` on the index of `segment`. With `by_line` a match lies in one line. Otherwise candidates are
-/// whole chunks. A damaged list makes every chunk a candidate, and is reported to `trouble`.
+/// whole chunks, and all chunks of a large file. A damaged list makes every chunk a candidate, and is reported to
+/// `trouble`.
 pub(crate) fn candidates(
     segment: &Segment,
     query: &TrigramQuery,
     by_line: bool,
     trouble: &mut dyn FnMut(Error),
 ) -> Candidates {
-    let mut masks = Lookup { segment, by_line, lists: HashMap::new(), trouble }.evaluate(query);
-    for run in &segment.runs {
-        if run.cuts_line || !by_line {
-            masks[run.first as usize..][..run.chunks as usize].fill(u16::MAX);
-        }
-    }
-    masks
+    Lookup { segment, by_line, lists: HashMap::new(), trouble }.evaluate(query)
 }
 
 /// An evaluation, with the posting lists read so far.
@@ -39,6 +35,16 @@ struct Lookup<'a> {
     by_line: bool,
     lists: HashMap<Trigram, Option<Option<Rc<PostingList>>>>,
     trouble: &'a mut dyn FnMut(Error),
+}
+
+/// Sets `bits` in all chunks of a run if one of its chunks has them: the chunks hold one line, or one file.
+fn share(runs: &[ChunkRun], bits: u16, masks: &mut Candidates) {
+    for run in runs {
+        let masks = &mut masks[run.first as usize..][..run.chunks as usize];
+        if masks.iter().any(|mask| mask & bits != 0) {
+            masks.iter_mut().for_each(|mask| *mask |= bits);
+        }
+    }
 }
 
 impl Lookup<'_> {
@@ -103,8 +109,11 @@ impl Lookup<'_> {
         if let Err(error) = marked {
             (self.trouble)(error);
             masks.fill(u16::MAX);
-        } else if !self.by_line {
+        } else if self.by_line {
+            share(&self.segment.long_lines, 1, masks);
+        } else {
             masks.iter_mut().filter(|mask| **mask != 0).for_each(|mask| *mask = u16::MAX);
+            share(&self.segment.large_files, u16::MAX, masks);
         }
     }
 

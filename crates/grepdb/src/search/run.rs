@@ -170,10 +170,10 @@ impl Search<'_> {
             if !self.folders.is_empty() {
                 segment.retain_below(self.folders, &mut masks);
             }
-            let mut runs = segment.runs.iter().peekable();
+            let mut large_files = segment.large_files.iter().peekable();
             let mut first = 0;
             while first < segment.chunks() {
-                let count = runs.next_if(|run| run.first == first).map_or(1, |run| run.chunks);
+                let count = large_files.next_if(|run| run.first == first).map_or(1, |run| run.chunks);
                 if masks[first as usize..][..count as usize].iter().any(|&mask| mask != 0) {
                     let task = ChunkTask { segment: at as u32, first, files: 0..u32::MAX };
                     selection.tasks.push(Task::Chunk(task));

@@ -2,7 +2,8 @@
 //! never changes.
 //!
 //! ```text
-//! header | compressed text ... | file tables | posting lists | chunk table | large files | block directory | dictionary
+//! header | compressed text ... | file tables | posting lists | chunk table | large files | long lines |
+//! block directory | dictionary
 //! ```
 //! The header has a fixed length and says where each section is. Every section that is read whole has a checksum. In
 //! the other sections each part has one: a compressed half of a chunk, a file table, a block of posting lists, a
@@ -19,7 +20,7 @@ mod writer;
 
 pub(crate) use chunk::ChunkRun;
 pub(crate) use reader::{ChunkText, Segment};
-pub(crate) use writer::{ChunkContent, PackedChunk, SegmentWriter};
+pub(crate) use writer::{ChunkContent, PackedChunk, PartBegin, SegmentWriter};
 
 #[cfg(test)]
 mod tests;

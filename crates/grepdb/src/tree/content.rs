@@ -31,10 +31,20 @@ pub(crate) enum TextReader {
 /// Whether `file` is a regular file that begins with the byte order mark of UTF-32. Does not move the file's
 /// position.
 pub(crate) fn has_utf32_bom(file: &File) -> bool {
-    let mut head = [0; 4];
     file.metadata().is_ok_and(|metadata| metadata.is_file())
-        && file.read_exact_at(&mut head, 0).is_ok()
-        && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
+        && head(file).is_some_and(|head| matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff]))
+}
+
+/// Whether a file of at least four bytes begins with a byte order mark, or can't be read.
+pub(crate) fn has_byte_order_mark(file: &File) -> bool {
+    head(file).is_none_or(|head| {
+        matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, _] | [0, 0, 0xfe, 0xff])
+    })
+}
+
+fn head(file: &File) -> Option<[u8; 4]> {
+    let mut head = [0; 4];
+    file.read_exact_at(&mut head, 0).ok().map(|()| head)
 }
 
 impl TextReader {

@@ -1,4 +1,5 @@
-//! The records of a segment's tables: rows of the chunk table, and the runs of chunks that belong to large files.
+//! The records of a segment's tables: rows of the chunk table, and the runs of chunks that hold a large file or a long
+//! line.
 //!
 //! In: records. Out: their bytes, and back.
 
@@ -29,13 +30,11 @@ pub(super) struct HalfBlock {
     pub(super) crc: u32,
 }
 
-/// The chunks of a large file.
+/// The chunks of a large file, or of a line that crosses the end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRun {
     pub(crate) first: u32,
     pub(crate) chunks: u32,
-    /// A line crosses the end of a chunk. The trigrams of one chunk then don't decide whether it has a match.
-    pub(crate) cuts_line: bool,
 }
 
 impl ChunkRun {
@@ -44,12 +43,26 @@ impl ChunkRun {
         self.first..self.first + self.chunks
     }
 
+    /// The run among `runs`, ascending, that chunk `at` is part of, if one is.
+    pub(super) fn containing(runs: &[Self], at: u32) -> Option<Self> {
+        let before = runs.partition_point(|run| run.first <= at);
+        before.checked_sub(1).map(|before| runs[before]).filter(|run| run.numbers().contains(&at))
+    }
+
+    /// Adds chunk `at`, which goes on with what the chunk before it holds, to `runs`.
+    pub(super) fn go_on(runs: &mut Vec<Self>, at: u32) {
+        match runs.last_mut().filter(|run| run.numbers().end == at) {
+            Some(run) => run.chunks += 1,
+            None => runs.push(Self { first: at - 1, chunks: 2 }),
+        }
+    }
+
     pub(super) fn encode(runs: &[Self]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut end = 0;
         for run in runs {
             put_varint(&mut out, u64::from(run.first - end));
-            put_varint(&mut out, u64::from(run.chunks) << 1 | u64::from(run.cuts_line));
+            put_varint(&mut out, run.chunks.into());
             end = run.first + run.chunks;
         }
         out
@@ -61,12 +74,9 @@ impl ChunkRun {
         let (mut runs, mut end) = (Vec::new(), 0_u32);
         while !bytes.0.is_empty() {
             let first = end.checked_add(bytes.varint()?.try_into().ok()?)?;
-            let (count, cuts_line) = {
-                let number = bytes.varint()?;
-                (u32::try_from(number >> 1).ok()?, number & 1 == 1)
-            };
+            let count = bytes.varint()?.try_into().ok()?;
             end = first.checked_add(count).filter(|end| count > 0 && *end <= chunks)?;
-            runs.push(Self { first, chunks: count, cuts_line });
+            runs.push(Self { first, chunks: count });
         }
         Some(runs)
     }

@@ -10,7 +10,7 @@ use crate::tuning::SUBCHUNKS;
 
 const MAGIC: [u8; 8] = *b"\x89flgrep\n";
 /// Format version. A reader accepts no other.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 pub(super) const HEADER_BYTES: usize = 192;
 
 /// A section of the file.
@@ -30,7 +30,8 @@ pub(super) struct Header {
     pub(super) file_tables: Section,
     pub(super) lists: Section,
     pub(super) table: Section,
-    pub(super) runs: Section,
+    pub(super) large_files: Section,
+    pub(super) long_lines: Section,
     pub(super) directory: Section,
     pub(super) dictionary: Section,
 }
@@ -84,7 +85,8 @@ impl Header {
             file_tables: section()?,
             lists: section()?,
             table: section()?,
-            runs: section()?,
+            large_files: section()?,
+            long_lines: section()?,
             directory: section()?,
             dictionary: section()?,
         })
@@ -99,8 +101,16 @@ impl Header {
             && self.chunks <= u32::MAX / SUBCHUNKS as u32
     }
 
-    fn sections(&self) -> [Section; 6] {
-        [self.file_tables, self.lists, self.table, self.runs, self.directory, self.dictionary]
+    fn sections(&self) -> [Section; 7] {
+        [
+            self.file_tables,
+            self.lists,
+            self.table,
+            self.large_files,
+            self.long_lines,
+            self.directory,
+            self.dictionary,
+        ]
     }
 }
 
@@ -117,9 +127,10 @@ mod tests {
             file_tables: section(1),
             lists: section(2),
             table: section(3),
-            runs: section(4),
-            directory: section(5),
-            dictionary: section(6),
+            large_files: section(4),
+            long_lines: section(5),
+            directory: section(6),
+            dictionary: section(7),
         }
     }
 

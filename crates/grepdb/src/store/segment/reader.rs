@@ -29,8 +29,10 @@ pub(crate) struct Segment {
     header: Header,
     /// Cache of chunk table blocks. Block `n` is at `n` modulo the length.
     table: Vec<Mutex<Option<TableBlock>>>,
-    /// Runs of large files, ascending.
-    pub(crate) runs: Vec<ChunkRun>,
+    /// Chunks of large files, ascending.
+    pub(crate) large_files: Vec<ChunkRun>,
+    /// Chunks of lines that cross the end of a chunk, ascending. All but the last of such a run hold nothing else.
+    pub(crate) long_lines: Vec<ChunkRun>,
     /// `None` if it is damaged.
     directory: Option<BlockDirectory>,
     /// Read on first use. `None` if it is damaged.
@@ -48,8 +50,20 @@ pub(crate) struct ChunkText<B> {
 }
 
 impl<B: Deref<Target = [u8]>> ChunkText<B> {
+    /// Text that fills `room`.
+    pub(crate) fn whole(room: B) -> Self {
+        let text = 0..room.len();
+        Self { room, text }
+    }
+
     pub(crate) fn text(&self) -> &[u8] {
         &self.room[self.text.clone()]
+    }
+
+    /// At most its first `len` bytes.
+    pub(crate) fn truncated(mut self, len: usize) -> Self {
+        self.text.end = self.text.end.min(self.text.start + len);
+        self
     }
 }
 
@@ -81,12 +95,17 @@ impl Segment {
             table: (0..header.chunks.div_ceil(ChunkMeta::BLOCK).min(TABLE_BLOCKS))
                 .map(|_| Mutex::default())
                 .collect(),
-            runs: Vec::new(),
+            large_files: Vec::new(),
+            long_lines: Vec::new(),
             directory: None,
             dictionary: OnceLock::new(),
         };
-        let runs = segment.section(header.runs, DamagedPart::Segment)?;
-        segment.runs = ChunkRun::decode(&runs, header.chunks).ok_or_else(damaged)?;
+        let runs = |segment: &Self, section| {
+            let bytes = segment.section(section, DamagedPart::Segment)?;
+            ChunkRun::decode(&bytes, header.chunks).ok_or_else(damaged)
+        };
+        segment.large_files = runs(&segment, header.large_files)?;
+        segment.long_lines = runs(&segment, header.long_lines)?;
         // Without a directory every chunk is a candidate.
         let directory = unless_damaged(segment.section(header.directory, DamagedPart::Index))?;
         segment.directory = directory.and_then(|rows| BlockDirectory::decode(rows, header.lists.len_bytes));
@@ -163,7 +182,7 @@ impl Segment {
 
     /// The chunks of the file that begins in chunk `at`. Empty if chunk `at` continues a file.
     pub(crate) fn chunks_of_file(&self, at: u32) -> Range<u32> {
-        match self.run_containing(at) {
+        match ChunkRun::containing(&self.large_files, at) {
             Some(run) if run.first == at => run.numbers(),
             Some(_) => at..at,
             None => at..at + 1,
@@ -172,13 +191,18 @@ impl Segment {
 
     /// The run of the large file that begins in chunk `at`, if there is one.
     pub(crate) fn large_file(&self, at: u32) -> Option<ChunkRun> {
-        self.run_containing(at).filter(|run| run.first == at)
+        ChunkRun::containing(&self.large_files, at).filter(|run| run.first == at)
     }
 
-    /// The run of the large file that chunk `at` is part of, if it is.
-    fn run_containing(&self, at: u32) -> Option<ChunkRun> {
-        let before = self.runs.partition_point(|run| run.first <= at);
-        before.checked_sub(1).map(|before| self.runs[before]).filter(|run| run.numbers().contains(&at))
+    /// The chunks of a large file, grouped so that no line crosses the end of a group.
+    pub(crate) fn line_groups(&self, file: ChunkRun) -> impl Iterator<Item = Range<u32>> {
+        let (mut next, end) = (file.first, file.numbers().end);
+        std::iter::from_fn(move || {
+            let line = ChunkRun::containing(&self.long_lines, next);
+            let group = next..line.map_or(next + 1, |line| line.numbers().end.min(end));
+            next = group.end;
+            (group.start < end).then_some(group)
+        })
     }
 
     /// Numbers of the files that begin in chunk `at`.

@@ -35,8 +35,17 @@ pub(crate) enum ChunkContent {
     Files(Vec<FileEntry>),
     /// The beginning of a large file. Its entry is known after its last chunk.
     LargeFile,
-    /// A further part of a large file. `cuts_line`: a line crosses one of its ends.
-    LargeFilePart { cuts_line: bool },
+    /// A further part of a large file.
+    LargeFilePart(PartBegin),
+}
+
+/// How a part of a large file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartBegin {
+    /// With a line.
+    Line,
+    /// Within a line. The part before ends with these bytes.
+    Within([u8; 2]),
 }
 
 /// A segment that is being written.
@@ -45,7 +54,8 @@ pub(crate) struct SegmentWriter {
     out: BufWriter<File>,
     at: u64,
     chunks: Vec<ChunkMeta>,
-    runs: Vec<ChunkRun>,
+    large_files: Vec<ChunkRun>,
+    long_lines: Vec<ChunkRun>,
     file_tables: Vec<u8>,
     files: u32,
     /// First chunk of the large file whose entry is not known yet. The file tables from there on are missing.
@@ -67,7 +77,8 @@ impl SegmentWriter {
             out: BufWriter::with_capacity(1 << 20, file),
             at: 0,
             chunks: Vec::new(),
-            runs: Vec::new(),
+            large_files: Vec::new(),
+            long_lines: Vec::new(),
             file_tables: Vec::new(),
             files: 0,
             open_file: None,
@@ -105,13 +116,10 @@ impl SegmentWriter {
                 self.open_file = Some(number as usize);
                 self.files += 1;
             }
-            ChunkContent::LargeFilePart { cuts_line } => {
-                match self.runs.last_mut().filter(|run| run.first + run.chunks == number) {
-                    Some(run) => run.chunks += 1,
-                    None => self.runs.push(ChunkRun { first: number - 1, chunks: 2, cuts_line: false }),
-                }
-                if let Some(run) = self.runs.last_mut() {
-                    run.cuts_line |= cuts_line;
+            ChunkContent::LargeFilePart(begin) => {
+                ChunkRun::go_on(&mut self.large_files, number);
+                if begin != PartBegin::Line {
+                    ChunkRun::go_on(&mut self.long_lines, number);
                 }
             }
         }
@@ -177,7 +185,8 @@ impl SegmentWriter {
             table.extend(crc.to_le_bytes());
         }
         header.table = Section { crc: 0, ..self.section(&table)? };
-        header.runs = self.section(&ChunkRun::encode(&self.runs))?;
+        header.large_files = self.section(&ChunkRun::encode(&self.large_files))?;
+        header.long_lines = self.section(&ChunkRun::encode(&self.long_lines))?;
         header.directory = self.section(directory.encode())?;
         let dictionary = std::mem::take(&mut self.dictionary);
         header.dictionary = self.section(&dictionary)?;

@@ -1,0 +1,62 @@
+//! Lines that are longer than a chunk: nothing in them is missed, and the index still answers for them.
+
+use super::{PATTERNS, Pattern, build, same_lines, searched, write};
+use crate::engine::{Database, Location};
+use crate::tuning::CHUNK_BYTES;
+
+/// Text of a piece of a large file.
+const PIECE: usize = CHUNK_BYTES - 1;
+
+/// A line of `len` bytes with `words`, each at a place.
+fn line(len: usize, words: &[(usize, &str)]) -> Vec<u8> {
+    let mut line = vec![b'-'; len];
+    for (at, word) in words {
+        line[*at..][..word.len()].copy_from_slice(word.as_bytes());
+    }
+    line.push(b'\n');
+    line
+}
+
+#[test]
+fn words_are_found_wherever_a_long_line_is_cut() {
+    let root = tempfile::tempdir().unwrap();
+    for shift in 0..8 {
+        let words = [(PIECE + 1 - shift, "needle"), (3 * PIECE - shift, "foo_bar"), (4 * PIECE, "alpha")];
+        let text = line(9 * PIECE / 2, &words);
+        write(root.path(), format!("{shift}").as_bytes(), &text, 100);
+        let around = [&b"Nadel\n\nneedle\n"[..], &text, b"alpha\nneedle\nfoo_bar\nalpha Nadel\n"].concat();
+        let around = [&around[..], &around, b"needle"].concat();
+        write(root.path(), format!("around/{shift}").as_bytes(), &around, 100);
+        // The chunk before it is full of short lines.
+        let behind =
+            [&b"short\n".repeat(PIECE / 3)[..], &text, &b"short\n".repeat(PIECE / 3), &text].concat();
+        write(root.path(), format!("behind/{shift}").as_bytes(), &behind, 100);
+    }
+    write(root.path(), b"marked", &[&b"\xef\xbb\xbfq\n"[..], &line(PIECE, &[(9, "Nadel")])].concat(), 100);
+    write(root.path(), b"exact", &line(2 * PIECE - 1, &[(PIECE - 2, "zz")]), 100);
+    write(root.path(), b"open", &line(2 * PIECE, &[(PIECE - 2, "zz")])[..2 * PIECE], 100);
+    build(root.path());
+    assert!(Database::check(&Location::in_tree(root.path())).unwrap().is_empty());
+    same_lines(root.path(), PATTERNS.into_iter());
+}
+
+#[test]
+fn the_index_answers_for_long_lines() {
+    let root = tempfile::tempdir().unwrap();
+    let words = [(0, "needle"), (2 * PIECE, "alpha"), (5 * PIECE, "foo_bar")];
+    write(root.path(), b"long", &line(6 * PIECE, &words), 100);
+    write(root.path(), b"other", &[line(3 * PIECE, &[]), b"needle\n".repeat(9)].concat(), 100);
+    build(root.path());
+    let chunks = |text, multi_line| {
+        let pattern = Pattern { text, ignore_case: false, multi_line };
+        same_lines(root.path(), [pattern].into_iter());
+        let (lines, searched) = searched(root.path(), pattern).unwrap();
+        (lines.len(), searched.chunks, searched.of_chunks)
+    };
+    for multi_line in [false, true] {
+        assert_eq!(chunks("nowhere", multi_line), (0, 0, 11));
+        assert_eq!(chunks("needle", multi_line), (2, 11, 11));
+        assert_eq!(chunks("needle.*foo_bar", multi_line), (1, 7, 11), "parts of one line");
+        assert_eq!(chunks("needle.*nowhere", multi_line), (0, 0, 11));
+    }
+}
