@@ -5,11 +5,8 @@
 //!
 //! It does not read or decompress (`large_text`).
 
-use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::index::posting_list::Candidates;
@@ -19,10 +16,10 @@ use crate::search::damaged::search_on_disk;
 use crate::search::large_text::LargeText;
 use crate::search::output::OutputSlot;
 use crate::search::plain::PlainFile;
-use crate::search::print::{Haystack, Printer};
+use crate::search::print::Printer;
 use crate::search::state::ChunkTask;
 use crate::search::worker::Worker;
-use crate::store::file_entry::FileEntry;
+use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::segment::{ChunkRun, Segment};
 use crate::tuning::CHUNK_BYTES;
 
@@ -57,11 +54,15 @@ pub(super) fn search_large_file<'o, W: Write + Send>(
     if worker.search_if_stale(&mut printer, &entry)? {
         return Ok(());
     }
+    if worker.is_multi_line && entry.kind == FileKind::Text {
+        match text.of(run.numbers()) {
+            // The stream goes on on disk.
+            Err(Error::Damaged { .. }) => {}
+            text => return worker.search_text(&mut printer, &entry, text?.text()),
+        }
+    }
     let mut stream = text.stream(run.first)?;
-    let mut searcher = worker.stream_searcher(entry.kind);
-    let path = (state.search.display_path)(&entry.path);
-    let path = Path::new(OsStr::from_bytes(&path));
-    let outcome = printer.search(&mut searcher, state.search.matcher, path, Haystack::Stream(&mut stream));
+    let outcome = worker.search_stream(&mut printer, &entry, &mut stream);
     stream.report();
     worker.record(outcome)
 }

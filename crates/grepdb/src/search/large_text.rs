@@ -54,11 +54,9 @@ impl<'a, W> LargeText<'a, W> {
         let (begin, end) = (self.begin(chunks.start)?, self.begin(chunks.end)?.min(self.entry.text_bytes));
         let len = end.saturating_sub(begin) as usize;
         let (state, segment) = (self.state, self.segment);
-        let may_read_file = (chunks.start + 1).is_multiple_of(CHUNKS_PER_FILE_READ);
-        if let Some(file) = may_read_file.then(|| self.file()).flatten() {
+        if self.file().is_some() {
             let mut room = state.search.block_source.block(len);
-            if read_cached(file, &mut room, begin) {
-                state.text_bytes.fetch_add(len as u64, Ordering::Relaxed);
+            if self.read_file(chunks.start, &mut room, begin) {
                 return Ok(ChunkText::whole(room));
             }
         }
@@ -100,25 +98,35 @@ impl<'a, W> LargeText<'a, W> {
         self.file.get_or_insert_with(open).as_ref()
     }
 
+    /// Fills `into` with text from `begin`, which lies in `chunk`, if the page cache holds it.
+    fn read_file(&mut self, chunk: u32, into: &mut [u8], begin: u64) -> bool {
+        let may_read = (chunk + 1).is_multiple_of(CHUNKS_PER_FILE_READ);
+        let is_read = may_read && self.file().is_some_and(|file| read_cached(file, into, begin));
+        if is_read {
+            self.state.text_bytes.fetch_add(into.len() as u64, Ordering::Relaxed);
+        }
+        is_read
+    }
+
     /// The text from `chunk` on, as a stream.
     ///
     /// # Errors
     /// The chunk table is damaged.
     pub(super) fn stream(mut self, chunk: u32) -> Result<TextStream<'a, W>> {
-        let left_bytes = self.entry.text_bytes.saturating_sub(self.begin(chunk)?);
-        let chunks = chunk..self.run.numbers().end;
-        Ok(TextStream { large: self, chunks, left_bytes, text: None, at: 0, on_disk: None, trouble: None })
+        let at = self.begin(chunk)?;
+        Ok(TextStream { large: self, at, chunk, text: None, on_disk: None, trouble: None })
     }
 }
 
 /// Reads the text of a large file, chunk by chunk.
 pub(super) struct TextStream<'a, W> {
     large: LargeText<'a, W>,
-    chunks: Range<u32>,
-    left_bytes: u64,
-    text: Option<ChunkText<TextBlock>>,
-    /// Bytes of `text` that have been read.
-    at: usize,
+    /// Position in the text.
+    at: u64,
+    /// The chunk of that position.
+    chunk: u32,
+    /// The text of a chunk, and the chunk.
+    text: Option<(u32, ChunkText<TextBlock>)>,
     /// The rest of the file on disk, after a damaged chunk.
     on_disk: Option<TextReader>,
     trouble: Option<Error>,
@@ -132,26 +140,36 @@ impl<W> TextStream<'_, W> {
         }
     }
 
-    /// Reads the next chunk, or opens the file on disk if the chunk is damaged. Returns whether there is more text.
-    fn next_chunk(&mut self) -> bool {
+    /// Fills a part of `into`, at least one byte. Returns how much.
+    fn read_part(&mut self, into: &mut [u8]) -> Result<usize> {
+        while self.large.begin(self.chunk + 1)? <= self.at {
+            self.chunk += 1;
+        }
+        let (begin, end) = (self.large.begin(self.chunk)?, self.large.begin(self.chunk + 1)?);
+        let end = end.min(self.large.entry.text_bytes);
+        let len = into.len().min((end - self.at) as usize);
+        if self.large.read_file(self.chunk, &mut into[..len], self.at) {
+            return Ok(len);
+        }
+        let text = match self.text.take().filter(|(chunk, _)| *chunk == self.chunk) {
+            Some(text) => text,
+            None => (self.chunk, self.large.state.chunk_text(self.large.segment, self.chunk)?),
+        };
+        into[..len].copy_from_slice(&text.1.text()[(self.at - begin) as usize..][..len]);
+        self.text = Some(text);
+        Ok(len)
+    }
+
+    /// Opens the file on disk, because of `damage`.
+    fn go_on_on_disk(&mut self, damage: Error) {
         let (state, entry) = (self.large.state, self.large.entry);
-        let Some(chunk) = self.chunks.next().filter(|_| !state.is_stopped()) else { return false };
-        (self.text, self.at) = (None, 0);
-        match self.large.of(chunk..chunk + 1) {
-            Ok(text) => self.text = Some(text),
-            Err(error) => {
-                let is_damage = error.is_damage();
-                self.trouble = Some(error);
-                if is_damage {
-                    let searched_bytes = entry.text_bytes - self.left_bytes;
-                    match rest_on_disk(&state.database.location.root, entry, searched_bytes) {
-                        Ok(rest) => self.on_disk = Some(rest),
-                        Err(error) => state.trouble(error),
-                    }
-                }
+        if damage.is_damage() {
+            match rest_on_disk(&state.database.location.root, entry, self.at) {
+                Ok(rest) => self.on_disk = Some(rest),
+                Err(error) => state.trouble(error),
             }
         }
-        self.text.is_some() || self.on_disk.is_some()
+        self.trouble = Some(damage);
     }
 }
 
@@ -159,20 +177,17 @@ impl<W> TextStream<'_, W> {
 impl<W> Read for TextStream<'_, W> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut given = 0;
-        while given < into.len() && self.left_bytes > 0 {
+        while given < into.len() && self.at < self.large.entry.text_bytes {
             if let Some(on_disk) = &mut self.on_disk {
                 return Ok(given + on_disk.read(&mut into[given..])?);
             }
-            let rest = self.text.as_ref().map_or(&[][..], |text| &text.text()[self.at..]);
-            if rest.is_empty() {
-                if !self.next_chunk() {
-                    break;
-                }
-                continue;
+            if self.trouble.is_some() || self.large.state.is_stopped() {
+                break;
             }
-            let len = rest.len().min(into.len() - given);
-            into[given..given + len].copy_from_slice(&rest[..len]);
-            (self.at, self.left_bytes, given) = (self.at + len, self.left_bytes - len as u64, given + len);
+            match self.read_part(&mut into[given..]) {
+                Ok(len) => (given, self.at) = (given + len, self.at + len as u64),
+                Err(error) => self.go_on_on_disk(error),
+            }
         }
         Ok(given)
     }

@@ -172,7 +172,8 @@ pub(crate) struct NeedleSet {
     needles: Vec<Needle>,
     /// A needle that occurs more often than once in this many bytes is no help.
     bytes_per_hit_min: usize,
-    /// The only match, if the pattern is a literal. It spares the matcher.
+    /// The text that a line must have, and no more, to match. It spares the matcher. It is the pattern if that is a
+    /// literal, and empty if the pattern matches the empty string.
     exact: Option<Box<Finder<'static>>>,
 }
 
@@ -187,6 +188,9 @@ impl NeedleSet {
         let [expression] = expressions else { return Self::NONE };
         let info = ExprInfo::new(expression);
         let is_plain = is_plain && expression.properties().look_set().is_empty();
+        if is_plain && expression.properties().minimum_len() == Some(0) {
+            return Self { exact: Some(Box::new(Finder::new(b"").into_owned())), ..Self::NONE };
+        }
         if is_plain && let Some(literal) = info.exact.as_deref().and_then(literal) {
             return Self { exact: Some(literal), ..Self::NONE };
         }
@@ -203,7 +207,7 @@ impl NeedleSet {
         }
     }
 
-    /// The only match, if the pattern is a literal.
+    /// The text that a line must have, and no more, to match, if there is one. It may be empty.
     pub(crate) fn exact(&self) -> Option<&Finder<'static>> {
         self.exact.as_deref()
     }

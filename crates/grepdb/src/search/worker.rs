@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -34,10 +34,14 @@ pub(crate) struct Worker<'a, W> {
     searcher: Searcher,
     /// For files on disk.
     disk_searcher: Option<Searcher>,
+    /// For stored text that is read piece by piece.
+    stream_searcher: Option<Searcher>,
     /// Text without a matching line has no output. The worker skips it.
     pub(crate) skips_text: bool,
     /// A line has the same output whatever lines are around it.
     pub(crate) is_plain: bool,
+    /// The searcher needs the whole text of a file.
+    pub(crate) is_multi_line: bool,
     /// What to look for before the matcher runs. Chosen by the texts seen so far.
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
@@ -50,13 +54,14 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     pub(crate) fn new(state: &'a SearchState<'a, W>) -> Self {
         let search = state.search;
         let searcher = search.searcher.clone().bom_sniffing(false).heap_limit(Some(1)).build();
+        let is_multi_line = searcher.multi_line_with_matcher(search.matcher);
         // With CRLF line ends a pattern can match after a final \r. That is no line end, until the database adds its
         // \n.
         let skips_text = !searcher.invert_match()
             && !searcher.line_terminator().is_crlf()
             && !search.every_file
             && !searcher.passthru()
-            && !searcher.multi_line_with_matcher(search.matcher)
+            && !is_multi_line
             && search.matcher.line_terminator() == Some(searcher.line_terminator());
         let is_plain = skips_text
             && searcher.max_matches().is_none()
@@ -66,8 +71,10 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             state,
             searcher,
             disk_searcher: None,
+            stream_searcher: None,
             skips_text,
             is_plain,
+            is_multi_line,
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,
@@ -82,7 +89,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// The first matching line of `text[from..to]`, which is whole lines.
     pub(crate) fn find_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
-        if let Some(literal) = self.state.search.plan.needles.exact() {
+        if let Some(literal) = self.state.search.plan.needles.exact().filter(|_| from < to) {
             let hit = from + literal.find(&text[from..to])?;
             return Some(line_at(text, from, hit, to));
         }
@@ -154,12 +161,11 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         mut text: &[u8],
     ) -> Result<()> {
         let search = self.state.search;
-        let path = (search.display_path)(&entry.path);
-        let path = Path::new(OsStr::from_bytes(&path));
         let outcome = if entry.kind == FileKind::LateBinary {
-            let searcher = &mut self.stream_searcher(entry.kind);
-            printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
+            self.search_stream(printer, entry, &mut text)
         } else {
+            let path = (search.display_path)(&entry.path);
+            let path = Path::new(OsStr::from_bytes(&path));
             printer.search(&mut self.searcher, search.matcher, path, Haystack::Whole(text))
         };
         self.record(outcome)
@@ -213,16 +219,32 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         Ok(true)
     }
 
-    /// A searcher for one file of this `kind` that is read piece by piece. Its result before a NUL byte depends on
-    /// the size of its reads, which grows with the longest line so far. So each file gets its own.
-    pub(crate) fn stream_searcher(&self, kind: FileKind) -> Searcher {
+    /// Searches the text of a stored file of this `kind` piece by piece.
+    pub(crate) fn search_stream(
+        &mut self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
+        stream: &mut dyn Read,
+    ) -> io::Result<FileOutcome> {
         let search = self.state.search;
         // The database has decoded byte order marks already.
-        let mut searcher = search.searcher.clone().bom_sniffing(false).build();
-        if kind == FileKind::LateBinary {
-            searcher.set_binary_detection(search.binary.clone());
-        }
-        searcher
+        let new = || search.searcher.clone().bom_sniffing(false).build();
+        let mut own;
+        let searcher = if entry.kind == FileKind::LateBinary {
+            // The result before a NUL byte depends on the size of the reads, which grows with the longest line so far.
+            own = new();
+            own.set_binary_detection(search.binary.clone());
+            &mut own
+        } else {
+            self.stream_searcher.get_or_insert_with(new)
+        };
+        let path = (search.display_path)(&entry.path);
+        printer.search(
+            searcher,
+            search.matcher,
+            Path::new(OsStr::from_bytes(&path)),
+            Haystack::Stream(stream),
+        )
     }
 
     /// Counts a file that was searched.
