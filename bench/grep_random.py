@@ -7,9 +7,10 @@ The queries are drawn from eleven kinds; the words in them are the tree's own. A
 Each query runs with three modes (lines, -c, -l), to a pipe and to the null device. ripgrep must print the same lines.
 
 Three interleaved rounds screen. Where a peer was faster, both run again in fresh rounds. A loss is a ratio whose lower
-99 % bound exceeds 1.02. A peer that finds another number of lines takes no part in a query: it does other work.
+99 % bound exceeds 1.02. A peer that finds another number of lines takes no part in a query: it does other work. csearch
+takes no part in a tree of which its index has less than half of the files: it leaves out files with long lines.
 """
-import collections, os, random, re, string, subprocess, sys
+import collections, os, random, re, shutil, string, subprocess, sys
 
 import grep
 from grep_same import escape, lines, words
@@ -27,6 +28,8 @@ LOSS = 1.02
 # A peer that takes this many times the fastest time once does not run again.
 HOPELESS = 2.5
 BY = {"cpu": cpu_s, "wall": wall_s}
+# Smallest share of a tree's files in an index.
+KNOWN = 0.5
 # These end at the first match where the output is the null device.
 QUITS_AT_NULL = {"ugrep"}
 
@@ -73,20 +76,32 @@ def queries(tree, files, count, rng):
         yield kind, *kinds[kind]()
 
 
-def drawn(tree, args):
+def listed(tree, args):
+    """The files of a tree."""
+    found = subprocess.run([args.rg, "--files", "-0"], cwd=tree, capture_output=True, check=True).stdout
+    return sorted(os.fsdecode(name) for name in found.split(b"\0") if name)
+
+
+def left_out(tree, files):
+    """The programs whose index of a tree has too few of its files."""
+    if not shutil.which("csearch"):
+        return set()
+    known = subprocess.run(["csearch", "-l", "--", "^|."], cwd=tree, capture_output=True).stdout.count(b"\n")
+    return {"csearch"} if known < KNOWN * len(files) else set()
+
+
+def drawn(tree, files, args):
     """The queries of a tree. They do not depend on the other trees."""
-    listed = subprocess.run([args.rg, "--files", "-0"], cwd=tree, capture_output=True, check=True).stdout
-    files = sorted(os.fsdecode(name) for name in listed.split(b"\0") if name)
     some = queries(tree, files, args.queries, random.Random(args.seed))
     return [query for query in some if not args.kinds or query[0] in args.kinds.split(",")]
 
 
-def cells(args, number, flags, pattern):
+def cells(args, number, flags, pattern, without=frozenset()):
     """Mode, output, and arm -> command. One mode and output per query in turn, or all of them with --all."""
     chosen = [(mode, to) for to in args.to.split(",") for mode in args.modes.split(",")]
     for mode, to in chosen if args.all else [chosen[number % len(chosen)]]:
         arms = grep.commands(args, pattern, "-i" in flags, flags.replace("-i", ""), mode)
-        yield mode, to, {arm: command for arm, command in arms.items() if arm != "grep"}
+        yield mode, to, {arm: command for arm, command in arms.items() if arm not in {"grep", *without}}
 
 
 def is_same_work(ours, theirs):
@@ -132,9 +147,11 @@ def measure(args):
             args.tree = os.path.realpath(name)
             args.work = f"{args.databases}/{os.path.basename(args.tree)}"
             grep.databases(args)
-            for number, (kind, flags, pattern) in enumerate(drawn(args.tree, args)):
+            files = listed(args.tree, args)
+            without = left_out(args.tree, files)
+            for number, (kind, flags, pattern) in enumerate(drawn(args.tree, files, args)):
                 print(f"\r{args.tree}: query {number + 1}", end="", file=sys.stderr, flush=True)
-                for mode, to, arms in cells(args, number, flags, pattern):
+                for mode, to, arms in cells(args, number, flags, pattern, without):
                     common = [f"{mode}H", *flags.split(), "-e", pattern]
                     ours = lines([*grep.verb(args, "grep").split(), *common], args.tree)
                     same = ours == lines([args.rg, "--no-heading", *common], args.tree)
