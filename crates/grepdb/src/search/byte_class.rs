@@ -8,6 +8,10 @@ pub(crate) const SEQUENCE_LEN_MAX: usize = 3;
 /// Positions that are tested before a branch asks whether one of them matched.
 const BLOCK_BYTES: usize = 256;
 
+/// A search for few bytes that hits more often than once in this many, without the rest of the sequence, goes on as a
+/// search for all classes.
+const BYTES_PER_FEW_MIN: usize = 64;
+
 /// A set of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ByteClass {
@@ -40,6 +44,13 @@ impl ByteClass {
         Self::new(self.ranges.iter().chain(&other.ranges).copied())
     }
 
+    /// Those of its bytes that are ASCII, without the line end.
+    pub(crate) fn ascii(&self) -> Self {
+        let parts = [(0, b'\n' - 1), (b'\n' + 1, 0x7f)];
+        let both = |&(first, last): &(u8, u8)| parts.map(|part| (first.max(part.0), last.min(part.1)));
+        Self::new(self.ranges.iter().flat_map(both).filter(|(first, last)| first <= last))
+    }
+
     /// Number of ranges: the cost of a test.
     pub(crate) fn ranges(&self) -> usize {
         self.ranges.len()
@@ -53,7 +64,17 @@ impl ByteClass {
         }
     }
 
-    fn contains(&self, byte: u8) -> bool {
+    /// Its bytes, if it has at most three.
+    fn few(&self) -> Option<Few> {
+        let mut few = Few([0; 3], 0);
+        for byte in self.ranges.iter().flat_map(|&(first, last)| first..=last) {
+            *few.0.get_mut(few.1)? = byte;
+            few.1 += 1;
+        }
+        (few.1 > 0).then_some(few)
+    }
+
+    pub(crate) fn contains(&self, byte: u8) -> bool {
         self.ranges.iter().any(|&(first, last)| (first..=last).contains(&byte))
     }
 
@@ -78,8 +99,11 @@ impl ByteClass {
 
 /// The first position in `text[from..to]` at which `sequence` begins. The match may end beyond `to`.
 pub(crate) fn find(sequence: &ClassSequence, text: &[u8], from: usize, to: usize) -> Option<usize> {
-    let mut at = from;
     let last = (text.len() + 1).saturating_sub(sequence.len()).min(to);
+    let mut at = match find_few(sequence, text, from, last) {
+        Progress::Found(at) => return at,
+        Progress::GivenUp(at) => at,
+    };
     while at + BLOCK_BYTES + SEQUENCE_LEN_MAX <= last {
         let block = &text[at..at + BLOCK_BYTES + SEQUENCE_LEN_MAX];
         let mut hits = [u8::MAX; BLOCK_BYTES];
@@ -93,7 +117,58 @@ pub(crate) fn find(sequence: &ClassSequence, text: &[u8], from: usize, to: usize
         }
         at += BLOCK_BYTES;
     }
-    (at..last).find(|&at| sequence.iter().zip(&text[at..]).all(|(class, &byte)| class.contains(byte)))
+    (at..last).find(|&at| is_at(sequence, text, at))
+}
+
+/// How far a search came.
+pub(crate) enum Progress {
+    /// It found the sequence there, or it is nowhere.
+    Found(Option<usize>),
+    /// It is not before this position. From there on another search is faster.
+    GivenUp(usize),
+}
+
+/// Searches `text[from..last]` for the beginning of `sequence`, which may have any length, while its rarest bytes are
+/// rare. The end of the sequence may lie beyond `last`, but not beyond the text.
+pub(crate) fn find_few(sequence: &ClassSequence, text: &[u8], from: usize, last: usize) -> Progress {
+    let Some((offset, few)) = fewest(sequence) else { return Progress::GivenUp(from) };
+    let (mut at, mut misses) = (from, 0);
+    while at < last {
+        if misses * BYTES_PER_FEW_MIN > at - from + BLOCK_BYTES {
+            return Progress::GivenUp(at);
+        }
+        let Some(hit) = few.find(&text[at + offset..last + offset]) else { break };
+        at += hit;
+        if is_at(sequence, text, at) {
+            return Progress::Found(Some(at));
+        }
+        (at, misses) = (at + 1, misses + 1);
+    }
+    Progress::Found(None)
+}
+
+fn is_at(sequence: &ClassSequence, text: &[u8], at: usize) -> bool {
+    sequence.iter().zip(&text[at..]).all(|(class, &byte)| class.contains(byte))
+}
+
+/// At most three bytes.
+struct Few([u8; 3], usize);
+
+impl Few {
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        let [a, b, c] = self.0;
+        match self.1 {
+            1 => memchr::memchr(a, text),
+            2 => memchr::memchr2(a, b, text),
+            _ => memchr::memchr3(a, b, c, text),
+        }
+    }
+}
+
+/// The class with the fewest bytes, if it has few, and its place.
+fn fewest(sequence: &ClassSequence) -> Option<(usize, Few)> {
+    let few = sequence.iter().enumerate().filter_map(|(offset, class)| Some((offset, class.few()?)));
+    few.min_by_key(|(_, few)| few.1)
 }
 
 /// All bits set, or none.

@@ -55,7 +55,8 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
                 && let Some((_, out)) = printer.as_mut().and_then(Printer::plain)
             {
                 let to = lines.end.min(*end);
-                let is_done = file.search(worker, out, &text[..to], at);
+                let text = &text[..to];
+                let is_done = file.search(worker, out, text, worker.find_line(text, at, to));
                 at = if is_done || to == *end { *next } else { to };
                 if is_done && state.search.first_match_only {
                     break 'text;

@@ -180,7 +180,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 self.next += 1;
             }
             let Some((_, out)) = printer.plain() else { return Ok(Ended::File) };
-            if self.file.search(worker, out, &text[..to], first.start) {
+            if self.file.search(worker, out, &text[..to], Some(first)) {
                 return Ok(Ended::File);
             }
         }
@@ -209,7 +209,8 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 _ if read > 0 => 0,
                 _ => len,
             };
-            if self.file.search(worker, out, &text[..whole], 0) || read == 0 {
+            let first = worker.find_line(&text, 0, whole);
+            if self.file.search(worker, out, &text[..whole], first) || read == 0 {
                 break;
             }
             self.file.next_piece(&text[..whole]);

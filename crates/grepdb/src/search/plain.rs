@@ -7,6 +7,7 @@
 //! paths format no line.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::search::output::OutputSlot;
@@ -43,47 +44,55 @@ impl PlainFile {
         Self { counted: begin, ..self }
     }
 
-    /// Searches `text[from..]`. Returns whether the rest of the file does not matter.
+    /// Takes `found`, the first matching line of `text`, and searches the text behind it. Returns whether the rest of
+    /// the file does not matter.
     pub(crate) fn search<W: Write + Send>(
         &mut self,
         worker: &Worker<'_, W>,
         out: &mut OutputSlot<'_, W>,
         text: &[u8],
-        mut from: usize,
+        found: Option<Range<usize>>,
     ) -> bool {
-        while let Some(line) = worker.find_line(text, from, text.len()) {
+        let mut next = found;
+        while let Some(line) = next {
             self.matches += 1;
-            from = line.end;
-            let lines = match self.format {
-                PlainFormat::Lines(lines) => lines,
-                PlainFormat::Count { .. } => continue,
-                PlainFormat::Path | PlainFormat::Nothing => return true,
-            };
-            let bytes = out.buffer();
-            if lines.path {
-                bytes.extend_from_slice(&self.path);
-                bytes.push(b':');
-            }
-            if lines.number {
-                if self.counted < line.start {
-                    self.line_ends += line_ends(&text[self.counted..line.start]);
+            let end = line.end;
+            match self.format {
+                PlainFormat::Lines(format) => {
+                    self.print(out.buffer(), format, text, line);
+                    if out.written().is_err() {
+                        // The output has failed and keeps the reason. All workers stop.
+                        worker.state.stop.store(true, Ordering::Relaxed);
+                        return true;
+                    }
                 }
-                self.line_ends += 1;
-                self.counted = line.end;
-                bytes.extend_from_slice(decimal(self.line_ends, &mut [0; 21]));
+                PlainFormat::Count { .. } => {}
+                PlainFormat::Path | PlainFormat::Nothing => return true,
             }
-            let line = &text[line];
-            bytes.extend_from_slice(line);
-            if line.last() != Some(&b'\n') {
-                bytes.push(b'\n');
-            }
-            if out.written().is_err() {
-                // The output has failed and keeps the reason. All workers stop.
-                worker.state.stop.store(true, Ordering::Relaxed);
-                return true;
-            }
+            next = worker.find_line(text, end, text.len());
         }
         false
+    }
+
+    /// Appends a line of `text` to `out`.
+    fn print(&mut self, out: &mut Vec<u8>, format: LineFormat, text: &[u8], line: Range<usize>) {
+        if format.path {
+            out.extend_from_slice(&self.path);
+            out.push(b':');
+        }
+        if format.number {
+            if self.counted < line.start {
+                self.line_ends += line_ends(&text[self.counted..line.start]);
+            }
+            self.line_ends += 1;
+            self.counted = line.end;
+            out.extend_from_slice(decimal(self.line_ends, &mut [0; 21]));
+        }
+        let line = &text[line];
+        out.extend_from_slice(line);
+        if line.last() != Some(&b'\n') {
+            out.push(b'\n');
+        }
     }
 
     /// Whether line ends of text without a match have to be counted.

@@ -5,6 +5,8 @@
 //! It does not run the matcher.
 
 use crate::error::Result;
+#[cfg(any(fuzzing, test))]
+use crate::search::prefilter::Known;
 use crate::search::prefilter::NeedleSet;
 use crate::search::query::{PatternOptions, TrigramQuery, parse, trigram_query};
 
@@ -42,7 +44,7 @@ impl QueryPlan {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
         let prefilter = self.needles.stats().choose(&[b'\n'; 1 << 10]);
         self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
-            && self.needles.exact().is_none_or(|literal| literal.find(line).is_some())
+            && !matches!(self.needles.known(line, 0, line.len()), Known::Nothing)
             && prefilter.is_none_or(|prefilter| {
                 prefilter.find(line, 0, line.len()).is_some() && prefilter.admits(line)
             })

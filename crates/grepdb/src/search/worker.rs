@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::search::cancel::CancellableReader;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
-use crate::search::prefilter::{NeedleStats, Prefilter};
+use crate::search::prefilter::{Known, NeedleStats, Prefilter};
 use crate::search::print::{FileOutcome, Haystack, Printer};
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
@@ -89,9 +89,13 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// The first matching line of `text[from..to]`, which is whole lines.
     pub(crate) fn find_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
-        if let Some(literal) = self.state.search.plan.needles.exact().filter(|_| from < to) {
-            let hit = from + literal.find(&text[from..to])?;
-            return Some(line_at(text, from, hit, to));
+        if from >= to {
+            return None;
+        }
+        match self.state.search.plan.needles.known(text, from, to) {
+            Known::At(hit) => return Some(line_at(text, from, hit, to)),
+            Known::Nothing => return None,
+            Known::Open => {}
         }
         let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
         // This text may have more lines with all needles than the sample.
