@@ -27,6 +27,8 @@ SCREENING_ROUNDS = 3
 LOSS = 1.02
 # A peer that takes this many times the fastest time once does not run again.
 HOPELESS = 2.5
+# A program that takes longer is ended. ugrep may take hours for a class in a line of megabytes.
+ENDLESS_S = 60
 BY = {"cpu": cpu_s, "wall": wall_s}
 # Smallest share of a tree's files in an index.
 KNOWN = 0.5
@@ -123,7 +125,7 @@ def compare(arms, args, to):
     """The rows of a cell, with a number of lines for each arm."""
     warm, rows, get = {}, [], BY[args.by]
     for arm, command in arms.items():
-        figures, _, out = timed(command)
+        figures, _, out = timed(f"timeout {ENDLESS_S} {command}")
         rows.append(dict(zip(ROW, (-1, arm, *figures[:3]))))
         warm[arm] = out.count(b"\n")
     first = {row["arm"]: get(row) for row in rows}

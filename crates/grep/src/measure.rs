@@ -88,7 +88,7 @@ fn text(cost: &Cost) -> String {
         ("peak RSS", mebibytes(cost.peak_rss_bytes)),
         ("files searched", format!("{}, {} with matches", cost.files, cost.files_with_matches)),
         ("chunks read", format!("{} of {}", cost.chunks, cost.of_chunks)),
-        ("text unpacked", mebibytes(cost.text_bytes)),
+        ("text read", mebibytes(cost.text_bytes)),
     ];
     rows.iter().map(|(name, value)| format!("{name:<15} {value}\n")).collect()
 }

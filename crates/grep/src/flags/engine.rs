@@ -15,7 +15,7 @@ pub(crate) struct Flags {
     /// Accepted for ripgrep's sake; no effect.
     #[arg(long = "mmap", visible_aliases = ["no-mmap", "no-config"], hide_short_help = true)]
     _ripgreps: bool,
-    /// Source of the blocks that hold decompressed text.
+    /// Source of the blocks that hold text.
     #[arg(long, value_enum, value_name = "SOURCE", default_value_t, hide_short_help = true)]
     pub(crate) memory: Source,
     /// Print the cost to stderr: time, page faults, memory.

@@ -281,7 +281,7 @@ fn what_a_search_took_is_told_to_people_and_programs() {
         "peak RSS",
         "files searched",
         "chunks read",
-        "text unpacked",
+        "text read",
     ] {
         assert!(text.contains(name), "{name} in {text}");
     }

@@ -43,7 +43,7 @@ pub struct SearchReport {
     pub chunks: u64,
     /// All chunks.
     pub of_chunks: u64,
-    /// Text that was decompressed, bytes.
+    /// Text that was read, bytes.
     pub text_bytes: u64,
     /// Files that had changed unnoticed and were searched on disk. More files may have changed.
     pub stale: u64,

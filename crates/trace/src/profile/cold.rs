@@ -5,8 +5,8 @@
 //! calibration. One that runs for every 37th fault does not, so each sampling period has its own excess. Each
 //! burst is compared with the samples nearest in time, because prices drift. The median over the bursts is the
 //! excess. What is usual for a short or a long period counts as one more measurement, because a machine that
-//! changes its speed disturbs single comparisons. A period without a burst has the excess of the period before it, and the step of the readings where
-//! the period changed.
+//! changes its speed disturbs single comparisons. A period without a burst has the excess of the period before
+//! it, and the step of the readings where the period changed.
 //!
 //! A fault that only maps an existing page writes no page, so it leaves the recorder in the cache. Until bursts of
 //! such faults are seen, its excess is 0, and the error of that is the usual excess.
