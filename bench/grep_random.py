@@ -28,7 +28,7 @@ LOSS = 1.02
 # A peer that takes this many times the fastest time once does not run again.
 HOPELESS = 2.5
 # A program that takes longer is ended. ugrep may take hours for a class in a line of megabytes.
-ENDLESS_S = 60
+ENDLESS_S = 20
 BY = {"cpu": cpu_s, "wall": wall_s}
 # Smallest share of a tree's files in an index.
 KNOWN = 0.5
