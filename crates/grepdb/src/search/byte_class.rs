@@ -103,6 +103,7 @@ pub(crate) fn find(sequence: &ClassSequence, text: &[u8], from: usize, to: usize
     let mut at = match find_few(sequence, text, from, last) {
         Progress::Found(at) => return at,
         Progress::GivenUp(at) => at,
+        Progress::Impossible => from,
     };
     while at + BLOCK_BYTES + SEQUENCE_LEN_MAX <= last {
         let block = &text[at..at + BLOCK_BYTES + SEQUENCE_LEN_MAX];
@@ -126,12 +127,14 @@ pub(crate) enum Progress {
     Found(Option<usize>),
     /// It is not before this position. From there on another search is faster.
     GivenUp(usize),
+    /// No class has few bytes.
+    Impossible,
 }
 
 /// Searches `text[from..last]` for the beginning of `sequence`, which may have any length, while its rarest bytes are
 /// rare. The end of the sequence may lie beyond `last`, but not beyond the text.
 pub(crate) fn find_few(sequence: &ClassSequence, text: &[u8], from: usize, last: usize) -> Progress {
-    let Some((offset, few)) = fewest(sequence) else { return Progress::GivenUp(from) };
+    let Some((offset, few)) = fewest(sequence) else { return Progress::Impossible };
     let (mut at, mut misses) = (from, 0);
     while at < last {
         if misses * BYTES_PER_FEW_MIN > at - from + BLOCK_BYTES {

@@ -235,15 +235,15 @@ impl NeedleSet {
                 literal.find(&text[from..to]).map_or(Known::Nothing, |at| Known::At(from + at))
             }
             Some(Sure::Classes(sequence)) => {
-                let text = &text[..to];
-                let found = if sequence.len() <= SEQUENCE_LEN_MAX {
-                    Progress::Found(find(sequence, text, from, to))
-                } else {
-                    find_few(sequence, text, from, (to + 1).saturating_sub(sequence.len()))
-                };
-                match found {
+                let last = (to + 1).saturating_sub(sequence.len());
+                match find_few(sequence, text, from, last) {
                     Progress::Found(at) => at.map_or(Known::Nothing, Known::At),
+                    // The matcher may know how to find some of its bytes.
                     Progress::GivenUp(_) => Known::Open,
+                    Progress::Impossible if sequence.len() > SEQUENCE_LEN_MAX => Known::Open,
+                    Progress::Impossible => {
+                        find(sequence, &text[..to], from, to).map_or(Known::Nothing, Known::At)
+                    }
                 }
             }
             Some(Sure::Some(class)) => {
