@@ -137,7 +137,7 @@ pub(crate) fn find_few(sequence: &ClassSequence, text: &[u8], from: usize, last:
     let Some((offset, few)) = fewest(sequence) else { return Progress::Impossible };
     let (mut at, mut misses) = (from, 0);
     while at < last {
-        if misses * BYTES_PER_FEW_MIN > at - from + BLOCK_BYTES {
+        if misses * BYTES_PER_FEW_MIN > at - from + BYTES_PER_FEW_MIN {
             return Progress::GivenUp(at);
         }
         let Some(hit) = few.find(&text[at + offset..last + offset]) else { break };

@@ -48,7 +48,12 @@ pub(crate) struct Worker<'a, W> {
     texts_seen: usize,
     /// Lines of the current text that the prefilter admitted.
     admitted: Cell<usize>,
+    /// How often the next line of the current text was known without the matcher, and how often it was not.
+    answers: Cell<(usize, usize)>,
 }
+
+/// A text may ask this often for a line that is not known without the matcher.
+const OPEN_MAX: usize = 4;
 
 impl<'a, W: Write + Send> Worker<'a, W> {
     pub(crate) fn new(state: &'a SearchState<'a, W>) -> Self {
@@ -79,6 +84,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,
             admitted: Cell::new(0),
+            answers: Cell::default(),
         }
     }
 
@@ -92,10 +98,16 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         if from >= to {
             return None;
         }
-        match self.state.search.plan.needles.known(text, from, to) {
-            Known::At(hit) => return Some(line_at(text, from, hit, to)),
-            Known::Nothing => return None,
-            Known::Open => {}
+        let (known, open) = self.answers.get();
+        if open <= known.max(OPEN_MAX) {
+            match self.state.search.plan.needles.known(text, from, to) {
+                Known::At(hit) => {
+                    self.answers.set((known + 1, open));
+                    return Some(line_at(text, from, hit, to));
+                }
+                Known::Nothing => return None,
+                Known::Open => self.answers.set((known, open + 1)),
+            }
         }
         let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
         // This text may have more lines with all needles than the sample.
@@ -145,6 +157,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         }
         self.texts_seen += 1;
         self.admitted.set(0);
+        self.answers.set((0, 0));
     }
 
     /// Searches the text of a stored file, or the file itself if it has changed.
