@@ -274,15 +274,9 @@ fn a_line_buffered_search_does_not_wait_for_more() {
 fn what_a_search_took_is_told_to_people_and_programs() {
     let tree = tree();
     let (_, _, text) = run(tree.path(), &["--stat", "four"]);
-    for name in [
-        "wall time",
-        "CPU time",
-        "minor faults",
-        "peak RSS",
-        "files searched",
-        "chunks read",
-        "text read",
-    ] {
+    for name in
+        ["wall time", "CPU time", "minor faults", "peak RSS", "files searched", "chunks read", "text read"]
+    {
         assert!(text.contains(name), "{name} in {text}");
     }
     let (_, _, json) = run(tree.path(), &["--stat=json", "four"]);

@@ -1,9 +1,14 @@
 //! Byte classes: sets of bytes as ranges, and the search for a sequence of classes.
 //!
-//! In: ranges, and text. Out: where a byte of each class follows a byte of the class before.
+//! In: classes of characters, and text. Out: where a byte of each class follows a byte of the class before.
+
+use regex_syntax::hir::Class;
 
 /// The longest sequence that [`find`] accepts.
 pub(crate) const SEQUENCE_LEN_MAX: usize = 3;
+
+/// Classes with more ranges take too long to test.
+pub(crate) const RANGES_MAX: usize = 4;
 
 /// Positions that are tested before a branch asks whether one of them matched.
 const BLOCK_BYTES: usize = 256;
@@ -34,6 +39,23 @@ impl ByteClass {
             }
         }
         Self { ranges }
+    }
+
+    /// The bytes that begin a character of `class`, and whether each such byte is the whole character. A character
+    /// beyond ASCII has several bytes, all of them 0x80 or higher.
+    pub(crate) fn of(class: &Class) -> (Self, bool) {
+        match class {
+            Class::Bytes(class) => {
+                (Self::new(class.ranges().iter().map(|range| (range.start(), range.end()))), true)
+            }
+            Class::Unicode(class) => {
+                let byte = |char: char| if char.is_ascii() { char as u8 } else { 0xff };
+                let low = class.ranges().iter().filter(|range| range.start().is_ascii());
+                let low = low.map(|range| (range.start() as u8, byte(range.end()).min(0x7f)));
+                let has_high = class.ranges().iter().any(|range| !range.end().is_ascii());
+                (Self::new(low.chain(has_high.then_some((0x80, 0xff)))), !has_high)
+            }
+        }
     }
 
     pub(crate) fn single(byte: u8) -> Self {

@@ -1,7 +1,7 @@
 //! A query and a segment -> candidate subchunks.
 //!
-//! In: a [`TrigramQuery`]. Out: for each chunk the subchunks in which a matching line may begin. A line that crosses the
-//! end of a chunk counts as one that begins in the first subchunk of each of its chunks.
+//! In: a [`TrigramQuery`]. Out: for each chunk the subchunks in which a matching line may begin. A line that crosses
+//! the end of a chunk counts as one that begins in the first subchunk of each of its chunks.
 //!
 //! It does not read texts.
 

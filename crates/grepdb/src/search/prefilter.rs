@@ -10,12 +10,10 @@
 //! It does not run the matcher.
 
 use memchr::memmem::Finder;
-use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
+use regex_syntax::hir::{Class, Hir, HirKind};
 
-use crate::search::byte_class::{ByteClass, ClassSequence, Progress, SEQUENCE_LEN_MAX, find, find_few};
+use crate::search::byte_class::{ByteClass, ClassSequence, RANGES_MAX, SEQUENCE_LEN_MAX, find};
 
-/// Byte classes with more ranges take too long to test.
-const RANGES_MAX: usize = 4;
 /// Needles that are tried.
 const NEEDLES_MAX: usize = 12;
 /// Classes kept at either edge of a subexpression. Patterns may have any length.
@@ -24,8 +22,6 @@ const EDGE_LEN_MAX: usize = 64;
 const SEQUENCES_MAX: usize = 64;
 /// Shorter literals are too frequent.
 const LITERAL_BYTES_MIN: usize = 3;
-/// The first bytes of a line that are tested one by one.
-const SURE_BYTES_MAX: usize = 32;
 /// Needles that are checked in a line with the rarest one.
 const OTHERS_MAX: usize = 2;
 /// A class sequence that occurs more often than once in this many bytes is no help.
@@ -70,21 +66,9 @@ impl ExprInfo {
         }
     }
 
-    /// A class beyond ASCII matches several bytes, all of them 0x80 or higher. Only its first and its last byte have
-    /// a neighbour outside the class.
+    /// Only the first and the last byte of a character of several bytes have a neighbour outside the class.
     fn class(class: &Class) -> Self {
-        let (class, is_one_byte) = match class {
-            Class::Bytes(class) => {
-                (ByteClass::new(class.ranges().iter().map(|range| (range.start(), range.end()))), true)
-            }
-            Class::Unicode(class) => {
-                let byte = |char: char| if char.is_ascii() { char as u8 } else { 0xff };
-                let low = class.ranges().iter().filter(|range| range.start().is_ascii());
-                let low = low.map(|range| (range.start() as u8, byte(range.end()).min(0x7f)));
-                let has_high = class.ranges().iter().any(|range| !range.end().is_ascii());
-                (ByteClass::new(low.chain(has_high.then_some((0x80, 0xff)))), !has_high)
-            }
-        };
+        let (class, is_one_byte) = ByteClass::of(class);
         let sequence = vec![class];
         if is_one_byte {
             Self::exact(sequence)
@@ -174,153 +158,32 @@ pub(crate) struct NeedleSet {
     needles: Vec<Needle>,
     /// A needle that occurs more often than once in this many bytes is no help.
     bytes_per_hit_min: usize,
-    /// What spares the matcher.
-    sure: Option<Sure>,
-}
-
-/// Something that makes a line match.
-#[derive(Clone, Debug)]
-enum Sure {
-    /// Every matching line has it. It may be empty.
-    Literal(Box<Finder<'static>>),
-    /// Every matching line has it.
-    Classes(ClassSequence),
-    /// Other lines may match as well.
-    Some(ByteClass),
-}
-
-/// What is known without the matcher.
-pub(crate) enum Known {
-    /// The first matching line holds this position.
-    At(usize),
-    /// No line matches.
-    Nothing,
-    /// Lines may match.
-    Open,
 }
 
 impl NeedleSet {
-    pub(crate) const NONE: Self = Self { needles: Vec::new(), bytes_per_hit_min: 1, sure: None };
+    pub(crate) const NONE: Self = Self { needles: Vec::new(), bytes_per_hit_min: 1 };
 
     /// The needles of `expressions`: literals if `has_literals`, else class sequences. Several expressions have none
     /// in common.
-    ///
-    /// If the matcher `is_plain`, it matches what `expressions` match and adds no condition.
-    pub(crate) fn new(expressions: &[Hir], has_literals: bool, is_plain: bool) -> Self {
+    pub(crate) fn new(expressions: &[Hir], has_literals: bool) -> Self {
         let [expression] = expressions else { return Self::NONE };
-        let is_plain = is_plain && expression.properties().look_set().is_empty();
-        let sure = is_plain.then(|| Sure::of(&shortest(expression))).flatten();
-        if let Some(Sure::Literal(_)) = sure {
-            return Self { sure, ..Self::NONE };
-        }
         let info = ExprInfo::new(expression);
         // For a single literal the matcher does the same itself.
         if has_literals && info.exact.is_some() {
-            return Self { sure, ..Self::NONE };
+            return Self::NONE;
         }
         let info = info.without_exact();
         let sequences = info.inner.iter().chain([&info.prefix, &info.suffix]);
         if has_literals {
-            Self { needles: literals(sequences), bytes_per_hit_min: BYTES_PER_LITERAL_MIN, sure }
+            Self { needles: literals(sequences), bytes_per_hit_min: BYTES_PER_LITERAL_MIN }
         } else {
-            Self { needles: windows(sequences), bytes_per_hit_min: BYTES_PER_HIT_MIN, sure }
-        }
-    }
-
-    /// What is known about the first matching line of `text[from..to]`, which is whole lines.
-    pub(crate) fn known(&self, text: &[u8], from: usize, to: usize) -> Known {
-        match &self.sure {
-            None => Known::Open,
-            Some(Sure::Literal(literal)) => {
-                literal.find(&text[from..to]).map_or(Known::Nothing, |at| Known::At(from + at))
-            }
-            Some(Sure::Classes(sequence)) => {
-                let last = (to + 1).saturating_sub(sequence.len());
-                match find_few(sequence, text, from, last) {
-                    Progress::Found(at) => at.map_or(Known::Nothing, Known::At),
-                    // The matcher may know how to find some of its bytes.
-                    Progress::GivenUp(_) => Known::Open,
-                    Progress::Impossible if sequence.len() > SEQUENCE_LEN_MAX => Known::Open,
-                    Progress::Impossible => {
-                        find(sequence, &text[..to], from, to).map_or(Known::Nothing, Known::At)
-                    }
-                }
-            }
-            Some(Sure::Some(class)) => {
-                let first = text[from..to].iter().take(SURE_BYTES_MAX);
-                let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);
-                first.find(|(byte, _)| class.contains(**byte)).map_or(Known::Open, |(_, at)| Known::At(at))
-            }
+            Self { needles: windows(sequences), bytes_per_hit_min: BYTES_PER_HIT_MIN }
         }
     }
 
     /// Statistics without any text yet.
     pub(crate) fn stats(&self) -> NeedleStats<'_> {
         NeedleStats { needles: self, counts: vec![0; self.needles.len()], bytes: 0 }
-    }
-}
-
-impl Sure {
-    /// What makes a line match `expression`, which has no assertions.
-    fn of(expression: &Hir) -> Option<Self> {
-        let literal = |bytes: &[u8]| Self::Literal(Box::new(Finder::new(bytes).into_owned()));
-        if expression.properties().minimum_len() == Some(0) {
-            return Some(literal(b""));
-        }
-        let Some(sequence) = sequence(expression) else {
-            let HirKind::Class(class) = expression.kind() else { return None };
-            let class = ExprInfo::class(class).prefix.first()?.ascii();
-            return (class.ranges() > 0).then_some(Self::Some(class));
-        };
-        if sequence.iter().any(|class| class.contains(b'\n') || class.ranges() > RANGES_MAX) {
-            return None;
-        }
-        match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
-            Some(bytes) => Some(literal(&bytes)),
-            None => Some(Self::Classes(sequence)),
-        }
-    }
-}
-
-/// The sequence of bytes that `expression` matches, if it matches one and nothing else.
-fn sequence(expression: &Hir) -> Option<ClassSequence> {
-    match expression.kind() {
-        HirKind::Literal(_) | HirKind::Class(_) => ExprInfo::new(expression).exact,
-        HirKind::Capture(capture) => sequence(&capture.sub),
-        HirKind::Concat(parts) => {
-            parts.iter().map(sequence).collect::<Option<Vec<_>>>().map(|parts| parts.concat())
-        }
-        HirKind::Repetition(repetition) if repetition.max == Some(repetition.min) => {
-            let one = sequence(&repetition.sub)?;
-            let copies = repetition.min as usize;
-            (copies.saturating_mul(one.len()) <= EDGE_LEN_MAX).then(|| vec![one; copies].concat())
-        }
-        _ => None,
-    }
-}
-
-/// An expression that matches in the same lines and has no more repetitions at its ends than it must have.
-fn shortest(expression: &Hir) -> Hir {
-    let fewest = |part: &Hir| match part.kind() {
-        HirKind::Repetition(repetition) => {
-            let (min, max) = (repetition.min, Some(repetition.min));
-            Hir::repetition(Repetition { min, max, ..repetition.clone() })
-        }
-        _ => part.clone(),
-    };
-    match expression.kind() {
-        HirKind::Capture(capture) => shortest(&capture.sub),
-        HirKind::Concat(parts) => {
-            let mut parts = parts.clone();
-            let trim = |part: &mut Hir| {
-                *part = fewest(part);
-                matches!(part.kind(), HirKind::Empty)
-            };
-            let _ = parts.iter_mut().all(trim);
-            let _ = parts.iter_mut().rev().all(trim);
-            Hir::concat(parts)
-        }
-        _ => fewest(expression),
     }
 }
 
@@ -430,7 +293,7 @@ mod tests {
     }
 
     fn of(pattern: &str, has_literals: bool) -> NeedleSet {
-        NeedleSet::new(&parsed(pattern), has_literals, false)
+        NeedleSet::new(&parsed(pattern), has_literals)
     }
 
     fn sequences(pattern: &str) -> Vec<ClassSequence> {
@@ -464,28 +327,6 @@ mod tests {
             class(&[('b', 'b'), ('d', 'd')]),
             byte('e')
         ]));
-    }
-
-    #[test]
-    fn lines_are_known_to_match_without_the_matcher() {
-        let plain = |pattern| NeedleSet::new(&parsed(pattern), false, true);
-        let known = |pattern, text: &str| match plain(pattern).known(text.as_bytes(), 0, text.len()) {
-            Known::At(at) => Some(Some(at)),
-            Known::Nothing => Some(None),
-            Known::Open => None,
-        };
-        assert_eq!(known("abc", "\nab\nxabc\n"), Some(Some(5)));
-        assert_eq!((known("x*", "\n"), known("(ab)*", "x")), (Some(Some(0)), Some(Some(0))));
-        let date = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
-        assert_eq!((known(date, "on 2024-05-17\n"), known(date, "2024-05\n17")), (Some(Some(3)), Some(None)));
-        assert_eq!(known(date, &"-".repeat(2_000)), None, "too many hits");
-        assert_eq!((known("[a-z]+[0-9]", "--a0"), known("(?:a|b)x*", "--b")), (Some(Some(2)), Some(Some(2))));
-        assert_eq!(
-            (known(".", "x\n"), known(r"\w+", "\t+y"), known(".", "\nx")),
-            (Some(Some(0)), Some(Some(2)), None)
-        );
-        assert_eq!((known("é", "xé"), known("[é-ü]", "xé"), known(r"\bx", "x")), (Some(Some(1)), None, None));
-        assert_eq!(known("[^a]b", "xb"), None, "a character of several bytes may be before");
     }
 
     #[test]
@@ -535,16 +376,6 @@ mod tests {
             before in 0_usize..300,
         ) {
             let regex = regex_automata::meta::Regex::new(pattern).unwrap();
-            for pattern in [pattern, &pattern.replace('+', "*"), &pattern[..pattern.len().min(3)]] {
-                let Ok(regex) = regex_automata::meta::Regex::new(pattern) else { continue };
-                let text = [line.as_bytes(), b"\n", line.as_bytes()].concat();
-                let first = regex.find(&text).map(|found| text[..found.start()].contains(&b'\n'));
-                match NeedleSet::new(&parsed(pattern), false, true).known(&text, 0, text.len()) {
-                    Known::At(at) => prop_assert_eq!(first, Some(text[..at].contains(&b'\n')), "{}", pattern),
-                    Known::Nothing => prop_assert_eq!(first, None, "{}", pattern),
-                    Known::Open => {}
-                }
-            }
             if regex.is_match(line.as_bytes()) {
                 let text = [" ".repeat(before).as_bytes(), line.as_bytes(), &[b' '; 300]].concat();
                 for needle in [false, true].into_iter().flat_map(|has_literals| of(pattern, has_literals).needles) {

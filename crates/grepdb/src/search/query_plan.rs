@@ -5,21 +5,23 @@
 //! It does not run the matcher.
 
 use crate::error::Result;
-#[cfg(any(fuzzing, test))]
-use crate::search::prefilter::Known;
 use crate::search::prefilter::NeedleSet;
 use crate::search::query::{PatternOptions, TrigramQuery, parse, trigram_query};
+#[cfg(any(fuzzing, test))]
+use crate::search::shortcut::Answer;
+use crate::search::shortcut::Shortcut;
 
 /// How to find the lines that can match.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
     pub(crate) query: TrigramQuery,
     pub(crate) needles: NeedleSet,
+    pub(crate) shortcut: Option<Shortcut>,
 }
 
 impl QueryPlan {
     /// Reads every line of every file.
-    pub const FULL_SCAN: Self = Self { query: TrigramQuery::Any, needles: NeedleSet::NONE };
+    pub const FULL_SCAN: Self = Self { query: TrigramQuery::Any, needles: NeedleSet::NONE, shortcut: None };
 
     /// The plan for lines that match one of `patterns`.
     ///
@@ -28,8 +30,12 @@ impl QueryPlan {
     pub fn new<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Self> {
         let expressions = parse(patterns, options)?;
         let query = trigram_query(&expressions);
-        let needles = NeedleSet::new(&expressions, query.is_narrow(), options.is_plain);
-        Ok(Self { query, needles })
+        let shortcut = options.is_plain.then(|| Shortcut::new(&expressions)).flatten();
+        let needles = match &shortcut {
+            Some(shortcut) if shortcut.is_complete() => NeedleSet::NONE,
+            _ => NeedleSet::new(&expressions, query.is_narrow()),
+        };
+        Ok(Self { query, needles, shortcut })
     }
 
     /// The same plan without the index: it reads every chunk.
@@ -44,7 +50,7 @@ impl QueryPlan {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
         let prefilter = self.needles.stats().choose(&[b'\n'; 1 << 10]);
         self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
-            && !matches!(self.needles.known(line, 0, line.len()), Known::Nothing)
+            && self.shortcut.as_ref().is_none_or(|all| all.ask(line, 0, line.len()) != Answer::Nowhere)
             && prefilter.is_none_or(|prefilter| {
                 prefilter.find(line, 0, line.len()).is_some() && prefilter.admits(line)
             })

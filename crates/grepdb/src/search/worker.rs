@@ -21,8 +21,9 @@ use crate::error::{Error, Result};
 use crate::search::cancel::CancellableReader;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
-use crate::search::prefilter::{Known, NeedleStats, Prefilter};
+use crate::search::prefilter::{NeedleStats, Prefilter};
 use crate::search::print::{FileOutcome, Haystack, Printer};
+use crate::search::shortcut::Answer;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::tree::content::{TextReader, has_utf32_bom};
@@ -48,11 +49,11 @@ pub(crate) struct Worker<'a, W> {
     texts_seen: usize,
     /// Lines of the current text that the prefilter admitted.
     admitted: Cell<usize>,
-    /// How often the next line of the current text was known without the matcher, and how often it was not.
+    /// How often the shortcut found a line of the current text, and how often its answer was open.
     answers: Cell<(usize, usize)>,
 }
 
-/// A text may ask this often for a line that is not known without the matcher.
+/// Open answers after which the shortcut is asked no more in a text, unless it found more lines.
 const OPEN_MAX: usize = 4;
 
 impl<'a, W: Write + Send> Worker<'a, W> {
@@ -99,14 +100,16 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             return None;
         }
         let (known, open) = self.answers.get();
-        if open <= known.max(OPEN_MAX) {
-            match self.state.search.plan.needles.known(text, from, to) {
-                Known::At(hit) => {
+        if let Some(shortcut) =
+            self.state.search.plan.shortcut.as_ref().filter(|_| open <= known.max(OPEN_MAX))
+        {
+            match shortcut.ask(text, from, to) {
+                Answer::At(hit) => {
                     self.answers.set((known + 1, open));
                     return Some(line_at(text, from, hit, to));
                 }
-                Known::Nothing => return None,
-                Known::Open => self.answers.set((known, open + 1)),
+                Answer::Nowhere => return None,
+                Answer::Open => self.answers.set((known, open + 1)),
             }
         }
         let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };

@@ -1,0 +1,198 @@
+//! A pattern -> what shows that a line matches it, without the matcher.
+//!
+//! In: an expression, and text. Out: where the first matching line is, if that can be told.
+//!
+//! It is for searches that need the lines, but not the matches in them. `[0-9]{4}-[0-9]{2}` is a sequence of byte
+//! classes: a line that has it matches. A pattern that matches the empty string matches in every line.
+//!
+//! It does not look for what a match only must contain (`prefilter`).
+
+use memchr::memmem::Finder;
+use regex_syntax::hir::{Hir, HirKind, Repetition};
+
+use crate::search::byte_class::{
+    ByteClass, ClassSequence, Progress, RANGES_MAX, SEQUENCE_LEN_MAX, find, find_few,
+};
+
+/// Bytes of a repeated part. Patterns may repeat without end.
+const REPEATED_BYTES_MAX: usize = 64;
+/// The first bytes of a line that are tested one by one.
+const FIRST_BYTES: usize = 32;
+
+/// Something that makes a line match.
+#[derive(Clone, Debug)]
+pub(crate) enum Shortcut {
+    /// Every matching line has it. It may be empty.
+    Literal(Box<Finder<'static>>),
+    /// Every matching line has it.
+    Classes(ClassSequence),
+    /// Other lines may match as well.
+    OneOf(ByteClass),
+}
+
+/// What is known of the first matching line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It holds this position.
+    At(usize),
+    /// There is none.
+    Nowhere,
+    /// Nothing.
+    Open,
+}
+
+impl Shortcut {
+    /// The shortcut for `expressions`. The matcher adds no condition to them.
+    pub(crate) fn new(expressions: &[Hir]) -> Option<Self> {
+        let [expression] = expressions else { return None };
+        if !expression.properties().look_set().is_empty() {
+            return None;
+        }
+        let literal = |bytes: &[u8]| Self::Literal(Box::new(Finder::new(bytes).into_owned()));
+        let expression = shortest(expression);
+        if expression.properties().minimum_len() == Some(0) {
+            return Some(literal(b""));
+        }
+        let Some(sequence) = sequence(&expression) else {
+            let HirKind::Class(class) = expression.kind() else { return None };
+            let class = ByteClass::of(class).0.ascii();
+            return (class.ranges() > 0).then_some(Self::OneOf(class));
+        };
+        if sequence.iter().any(|class| class.contains(b'\n') || class.ranges() > RANGES_MAX) {
+            return None;
+        }
+        match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
+            Some(bytes) => Some(literal(&bytes)),
+            None => Some(Self::Classes(sequence)),
+        }
+    }
+
+    /// Whether it answers always.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self, Self::Literal(_))
+    }
+
+    /// The first matching line of `text[from..to]`, which is whole lines.
+    pub(crate) fn ask(&self, text: &[u8], from: usize, to: usize) -> Answer {
+        let answer = |at: Option<usize>| at.map_or(Answer::Nowhere, Answer::At);
+        match self {
+            Self::Literal(literal) => answer(literal.find(&text[from..to]).map(|at| from + at)),
+            Self::Classes(sequence) => {
+                let last = (to + 1).saturating_sub(sequence.len());
+                match find_few(sequence, text, from, last) {
+                    Progress::Found(at) => answer(at),
+                    Progress::Impossible if sequence.len() <= SEQUENCE_LEN_MAX => {
+                        answer(find(sequence, &text[..to], from, to))
+                    }
+                    // The matcher may know how to find some of its bytes.
+                    Progress::GivenUp(_) | Progress::Impossible => Answer::Open,
+                }
+            }
+            Self::OneOf(class) => {
+                let first = text[from..to].iter().take(FIRST_BYTES);
+                let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);
+                first.find(|(byte, _)| class.contains(**byte)).map_or(Answer::Open, |(_, at)| Answer::At(at))
+            }
+        }
+    }
+}
+
+/// The sequence of bytes that `expression` matches, if it matches one and nothing else.
+fn sequence(expression: &Hir) -> Option<ClassSequence> {
+    match expression.kind() {
+        HirKind::Literal(literal) => Some(literal.0.iter().map(|&byte| ByteClass::single(byte)).collect()),
+        HirKind::Class(class) => {
+            let (class, is_one_byte) = ByteClass::of(class);
+            is_one_byte.then(|| vec![class])
+        }
+        HirKind::Capture(capture) => sequence(&capture.sub),
+        HirKind::Concat(parts) => {
+            parts.iter().map(sequence).collect::<Option<Vec<_>>>().map(|parts| parts.concat())
+        }
+        HirKind::Repetition(repetition) if repetition.max == Some(repetition.min) => {
+            let one = sequence(&repetition.sub)?;
+            let copies = repetition.min as usize;
+            (copies.saturating_mul(one.len()) <= REPEATED_BYTES_MAX).then(|| vec![one; copies].concat())
+        }
+        _ => None,
+    }
+}
+
+/// An expression that matches in the same lines, with as few repetitions at its ends as it allows.
+fn shortest(expression: &Hir) -> Hir {
+    let fewest = |part: &Hir| match part.kind() {
+        HirKind::Repetition(repetition) => {
+            let (min, max) = (repetition.min, Some(repetition.min));
+            Hir::repetition(Repetition { min, max, ..repetition.clone() })
+        }
+        _ => part.clone(),
+    };
+    match expression.kind() {
+        HirKind::Capture(capture) => shortest(&capture.sub),
+        HirKind::Concat(parts) => {
+            let mut parts = parts.clone();
+            // Behind a part that may be absent the next one is at the end.
+            let is_gone = |part: &mut Hir| {
+                *part = fewest(part);
+                matches!(part.kind(), HirKind::Empty)
+            };
+            let _ = parts.iter_mut().all(is_gone);
+            let _ = parts.iter_mut().rev().all(is_gone);
+            Hir::concat(parts)
+        }
+        _ => fewest(expression),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::search::query::{PatternOptions, parse};
+
+    fn ask(pattern: &str, text: &str) -> Option<Answer> {
+        let options = PatternOptions { unicode: true, ..PatternOptions::default() };
+        let shortcut = Shortcut::new(&parse(&[pattern], options).unwrap())?;
+        Some(shortcut.ask(text.as_bytes(), 0, text.len()))
+    }
+
+    #[test]
+    fn lines_are_found_without_the_matcher() {
+        let at = |at| Some(Answer::At(at));
+        assert_eq!((ask("abc", "\nab\nxabc\n"), ask("abc", "ab\nc")), (at(5), Some(Answer::Nowhere)));
+        assert_eq!((ask("x*", "\n"), ask("(ab)*", "x")), (at(0), at(0)));
+        let date = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+        assert_eq!((ask(date, "on 2024-05-17\n"), ask(date, "2024-05\n17")), (at(3), Some(Answer::Nowhere)));
+        assert_eq!(
+            (ask("[a-z]+[0-9]", "--a0"), ask("(?:a|b)x*", "--b"), ask("é", "xé")),
+            (at(2), at(2), at(1))
+        );
+        assert_eq!((ask(".", "x\n"), ask(r"\w+", "\t+y")), (at(0), at(2)));
+    }
+
+    #[test]
+    fn what_needs_the_matcher_is_left_to_it() {
+        let open = Some(Answer::Open);
+        assert_eq!((ask("[0-9]{4}-[0-9]", &"-".repeat(2_000)), ask(".", "\nx")), (open, open));
+        assert_eq!((ask(r"\bx", "x"), ask("^x", "x"), ask("aa|bb", "ab")), (None, None, None));
+        assert_eq!((ask("[^a]b", "xb"), ask("[é-ü]", "é")), (None, None), "characters of several bytes");
+    }
+
+    proptest! {
+        #[test]
+        fn the_matcher_says_the_same(
+            line in "(aab|bab|ab_|aba|a_b|aaa|bbb|[ab_x0-9é]){0,8}",
+            pattern in "(\\(?(a|b|_|x|é|[0-9]|[ab]|[^a]|\\.|ab_|\\w|[a-é])\\)?([*+?]|\\{2\\}|\\{1,2\\}|)){1,3}",
+        ) {
+            let Ok(regex) = regex_automata::meta::Regex::new(&pattern) else { return Ok(()) };
+            let text = format!("{line}\n{line}");
+            let first = regex.find(&text).map(|found| text[..found.start()].contains('\n'));
+            match ask(&pattern, &text) {
+                Some(Answer::At(at)) => prop_assert_eq!(first, Some(text[..at].contains('\n'))),
+                Some(Answer::Nowhere) => prop_assert_eq!(first, None),
+                Some(Answer::Open) | None => {}
+            }
+        }
+    }
+}
