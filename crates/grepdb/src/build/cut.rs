@@ -158,6 +158,7 @@ impl<'a> FileCutter<'a> {
             }
             if !self.text.is_empty() {
                 let content = begin.map_or(ChunkContent::LargeFile, ChunkContent::LargeFilePart);
+                // A piece without a line end has room for more than one byte.
                 begin = Some(match self.text[..] {
                     [.., b'\n'] | [_] | [] => PartBegin::Line,
                     [.., before, last] => PartBegin::Within([before, last]),

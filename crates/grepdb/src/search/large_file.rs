@@ -1,7 +1,7 @@
 //! Searches a file that fills several chunks.
 //!
 //! In: the run of its chunks. Out: its matches. The chunks are searched one after another, so a file of any size needs
-//! the memory of one chunk. The chunks that hold a longer line are searched together.
+//! the memory of one chunk, or of its longest line. A search across line ends needs the whole text.
 //!
 //! It does not read or decompress (`large_text`).
 
@@ -48,7 +48,9 @@ pub(super) fn search_large_file<'o, W: Write + Send>(
         let run = PlainRun { text, entry: &entry, file, next: run.first, has_checked: false };
         return run.search(worker, &mut printer, groups());
     }
-    if worker.skips_text && !has_match(worker, &mut text, groups())? {
+    // Where every chunk is a candidate, the search itself is as quick.
+    let spares_some = groups().map(|(chunks, _)| chunks.len()).sum::<usize>() < run.chunks as usize;
+    if worker.skips_text && spares_some && !has_match(worker, &mut text, groups())? {
         return Ok(());
     }
     if worker.search_if_stale(&mut printer, &entry)? {

@@ -20,7 +20,7 @@ use crate::search::damaged::rest_on_disk;
 use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::{ChunkRun, ChunkText, Segment};
-use crate::tree::content::{TextReader, has_byte_order_mark};
+use crate::tree::content::{TextReader, is_stored_as_it_is};
 use crate::tree::time::mtime_ns;
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
@@ -93,7 +93,7 @@ impl<'a, W> LargeText<'a, W> {
             let file = open_regular(&path).ok()?;
             let metadata = file.metadata().ok()?;
             let is_known = (metadata.len(), mtime_ns(&metadata)) == (entry.size_bytes, entry.mtime_ns);
-            (is_known && !has_byte_order_mark(&file)).then_some(file)
+            (is_known && is_stored_as_it_is(&file)).then_some(file)
         };
         self.file.get_or_insert_with(open).as_ref()
     }

@@ -29,6 +29,9 @@ use crate::store::file_entry::{FileEntry, FileKind};
 use crate::tree::content::{TextReader, has_utf32_bom};
 use crate::tuning as t;
 
+/// The shortcut may answer this often in a text that it does not know. Beyond that it has to know more lines than not.
+const OPEN_MAX: usize = 4;
+
 pub(crate) struct Worker<'a, W> {
     pub(crate) state: &'a SearchState<'a, W>,
     /// For texts in memory: it needs no buffer.
@@ -52,9 +55,6 @@ pub(crate) struct Worker<'a, W> {
     /// How often the shortcut found a line of the current text, and how often its answer was open.
     answers: Cell<(usize, usize)>,
 }
-
-/// Open answers after which the shortcut is asked no more in a text, unless it found more lines.
-const OPEN_MAX: usize = 4;
 
 impl<'a, W: Write + Send> Worker<'a, W> {
     pub(crate) fn new(state: &'a SearchState<'a, W>) -> Self {
@@ -101,7 +101,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         }
         let (known, open) = self.answers.get();
         if let Some(shortcut) =
-            self.state.search.plan.shortcut.as_ref().filter(|_| open <= known.max(OPEN_MAX))
+            self.state.search.plan.shortcut.as_ref().filter(|_| open < known.max(OPEN_MAX))
         {
             match shortcut.ask(text, from, to) {
                 Answer::At(hit) => {

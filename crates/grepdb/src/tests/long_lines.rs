@@ -60,3 +60,17 @@ fn the_index_answers_for_long_lines() {
         assert_eq!(chunks("needle.*nowhere", multi_line), (0, 0, 11));
     }
 }
+
+#[test]
+fn a_file_in_utf_16_is_not_taken_for_its_text_though_both_have_the_same_size() {
+    let root = tempfile::tempdir().unwrap();
+    // In each part as many characters of three bytes as of one, and two more for the mark.
+    let text = format!("\u{feff}€€{}{}needle\n", "€€a\n".repeat(CHUNK_BYTES / 6), "€".repeat(7));
+    let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(bytes.len(), text.len() - "\u{feff}".len());
+    write(root.path(), b"file", &bytes, 100);
+    build(root.path());
+    let (lines, searched) = searched(root.path(), PATTERNS[0]).unwrap();
+    assert_eq!((lines["file"].len(), searched.of_chunks), (1, 2));
+    assert!(lines["file"][0].ends_with("€€needle"), "{lines:?}");
+}

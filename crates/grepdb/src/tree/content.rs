@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
+use faultless_os::file::read_cached;
 
 /// A NUL byte within this prefix makes a file binary, bytes: the size of ripgrep's first buffer.
 pub(crate) const BINARY_PREFIX_BYTES: usize = 64 << 10;
@@ -31,20 +32,17 @@ pub(crate) enum TextReader {
 /// Whether `file` is a regular file that begins with the byte order mark of UTF-32. Does not move the file's
 /// position.
 pub(crate) fn has_utf32_bom(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.is_file())
-        && head(file).is_some_and(|head| matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff]))
-}
-
-/// Whether a file of at least four bytes begins with a byte order mark, or can't be read.
-pub(crate) fn has_byte_order_mark(file: &File) -> bool {
-    head(file).is_none_or(|head| {
-        matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, _] | [0, 0, 0xfe, 0xff])
-    })
-}
-
-fn head(file: &File) -> Option<[u8; 4]> {
     let mut head = [0; 4];
-    file.read_exact_at(&mut head, 0).ok().map(|()| head)
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+        && file.read_exact_at(&mut head, 0).is_ok()
+        && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
+}
+
+/// Whether the bytes of a file of at least four bytes are its text, as far as the page cache tells.
+pub(crate) fn is_stored_as_it_is(file: &File) -> bool {
+    let mut head = [0; 4];
+    read_cached(file, &mut head, 0)
+        && !matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, _] | [0, 0, 0xfe, 0xff])
 }
 
 impl TextReader {
