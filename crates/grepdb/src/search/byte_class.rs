@@ -171,7 +171,8 @@ pub(crate) fn find_few(sequence: &ClassSequence, text: &[u8], from: usize, last:
     Progress::Found(None)
 }
 
-fn is_at(sequence: &ClassSequence, text: &[u8], at: usize) -> bool {
+/// Whether the bytes from `at` on are of the classes.
+pub(crate) fn is_at(sequence: &ClassSequence, text: &[u8], at: usize) -> bool {
     sequence.iter().zip(&text[at..]).all(|(class, &byte)| class.contains(byte))
 }
 
@@ -187,6 +188,11 @@ impl Few {
             _ => memchr::memchr3(a, b, c, text),
         }
     }
+}
+
+/// Whether a class has few bytes.
+pub(crate) fn has_few(sequence: &ClassSequence) -> bool {
+    fewest(sequence).is_some()
 }
 
 /// The class with the fewest bytes, if it has few, and its place.

@@ -8,10 +8,10 @@
 //! It does not look for what a match only must contain (`prefilter`).
 
 use memchr::memmem::Finder;
-use regex_syntax::hir::{Hir, HirKind, Repetition};
+use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
 use crate::search::byte_class::{
-    ByteClass, ClassSequence, Progress, RANGES_MAX, SEQUENCE_LEN_MAX, find, find_few,
+    ByteClass, ClassSequence, Progress, RANGES_MAX, SEQUENCE_LEN_MAX, find, find_few, has_few, is_at,
 };
 
 /// Bytes of a repeated part. Patterns may repeat without end.
@@ -24,8 +24,10 @@ const FIRST_BYTES: usize = 32;
 pub(crate) enum Shortcut {
     /// Every matching line has it. It may be empty.
     Literal(Box<Finder<'static>>),
-    /// Every matching line has it.
+    /// Every matching line has it. It is short, or has rare bytes.
     Classes(ClassSequence),
+    /// Every matching line has it. It is long.
+    Steps(Steps),
     /// Other lines may match as well.
     OneOf(ByteClass),
 }
@@ -45,14 +47,14 @@ impl Shortcut {
     /// The shortcut for `expressions`. The matcher adds no condition to them.
     pub(crate) fn new(expressions: &[Hir]) -> Option<Self> {
         let [expression] = expressions else { return None };
+        let literal = |bytes: &[u8]| Self::Literal(Box::new(Finder::new(bytes).into_owned()));
+        if matches_every_line(expression) {
+            return Some(literal(b""));
+        }
         if !expression.properties().look_set().is_empty() {
             return None;
         }
-        let literal = |bytes: &[u8]| Self::Literal(Box::new(Finder::new(bytes).into_owned()));
         let expression = shortest(expression);
-        if expression.properties().minimum_len() == Some(0) {
-            return Some(literal(b""));
-        }
         let Some(sequence) = sequence(&expression) else {
             let HirKind::Class(class) = expression.kind() else { return None };
             let class = ByteClass::of(class).0.ascii();
@@ -63,7 +65,8 @@ impl Shortcut {
         }
         match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
             Some(bytes) => Some(literal(&bytes)),
-            None => Some(Self::Classes(sequence)),
+            None if sequence.len() <= SEQUENCE_LEN_MAX || has_few(&sequence) => Some(Self::Classes(sequence)),
+            None => Steps::new(sequence).map(Self::Steps),
         }
     }
 
@@ -81,19 +84,68 @@ impl Shortcut {
                 let last = (to + 1).saturating_sub(sequence.len());
                 match find_few(sequence, text, from, last) {
                     Progress::Found(at) => answer(at),
-                    Progress::Impossible if sequence.len() <= SEQUENCE_LEN_MAX => {
-                        answer(find(sequence, &text[..to], from, to))
-                    }
+                    Progress::Impossible => answer(find(sequence, &text[..to], from, to)),
                     // The matcher may know how to find some of its bytes.
-                    Progress::GivenUp(_) | Progress::Impossible => Answer::Open,
+                    Progress::GivenUp(_) => Answer::Open,
                 }
             }
+            Self::Steps(steps) => answer(steps.find(&text[..to], from)),
             Self::OneOf(class) => {
                 let first = text[from..to].iter().take(FIRST_BYTES);
                 let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);
                 first.find(|(byte, _)| class.contains(**byte)).map_or(Answer::Open, |(_, at)| Answer::At(at))
             }
         }
+    }
+}
+
+/// A search for a long sequence of classes that looks at one byte in several.
+///
+/// Reference: Horspool, "Practical fast searching in strings", 1980.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    sequence: ClassSequence,
+    /// For each byte the distance from the last class to the nearest one before that has it.
+    by_byte: Box<[u8; 256]>,
+}
+
+impl Steps {
+    fn new(sequence: ClassSequence) -> Option<Self> {
+        let mut by_byte = Box::new([u8::try_from(sequence.len()).ok()?; 256]);
+        let (_, before) = sequence.split_last()?;
+        for (at, class) in before.iter().enumerate() {
+            let step = (before.len() - at) as u8;
+            (0..=u8::MAX).filter(|&byte| class.contains(byte)).for_each(|byte| by_byte[byte as usize] = step);
+        }
+        Some(Self { sequence, by_byte })
+    }
+
+    fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let last = self.sequence.len() - 1;
+        let mut end = from + last;
+        while let Some(&byte) = text.get(end) {
+            let step = self.by_byte[byte as usize];
+            if self.sequence[last].contains(byte) && is_at(&self.sequence, text, end - last) {
+                return Some(end - last);
+            }
+            end += usize::from(step);
+        }
+        None
+    }
+}
+
+/// Whether `expression` matches the empty string at the begin of each line, or at its end.
+fn matches_every_line(expression: &Hir) -> bool {
+    let is_empty =
+        |hir: &Hir| hir.properties().minimum_len() == Some(0) && hir.properties().look_set().is_empty();
+    let is_anchor = |hir: &Hir, anchor| *hir.kind() == HirKind::Look(anchor);
+    match expression.kind() {
+        HirKind::Look(look) => matches!(look, Look::StartLF | Look::EndLF),
+        HirKind::Concat(parts) if is_anchor(&parts[0], Look::StartLF) => parts[1..].iter().all(is_empty),
+        HirKind::Concat(parts) if is_anchor(&parts[parts.len() - 1], Look::EndLF) => {
+            parts[..parts.len() - 1].iter().all(is_empty)
+        }
+        _ => is_empty(expression),
     }
 }
 
@@ -162,6 +214,10 @@ mod tests {
         let at = |at| Some(Answer::At(at));
         assert_eq!((ask("abc", "\nab\nxabc\n"), ask("abc", "ab\nc")), (at(5), Some(Answer::Nowhere)));
         assert_eq!((ask("x*", "\n"), ask("(ab)*", "x")), (at(0), at(0)));
+        assert_eq!(
+            (ask("^", "x"), ask("$", "x"), ask("^x?", "y"), ask("x*$", "y")),
+            (at(0), at(0), at(0), at(0))
+        );
         let date = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
         assert_eq!((ask(date, "on 2024-05-17\n"), ask(date, "2024-05\n17")), (at(3), Some(Answer::Nowhere)));
         assert_eq!(
@@ -169,6 +225,8 @@ mod tests {
             (at(2), at(2), at(1))
         );
         assert_eq!((ask(".", "x\n"), ask(r"\w+", "\t+y")), (at(0), at(2)));
+        let number = "[0-9]{7,}";
+        assert_eq!((ask(number, "123456a1234567"), ask(number, "123456\n7")), (at(7), Some(Answer::Nowhere)));
     }
 
     #[test]
@@ -176,19 +234,40 @@ mod tests {
         let open = Some(Answer::Open);
         assert_eq!((ask("[0-9]{4}-[0-9]", &"-".repeat(2_000)), ask(".", "\nx")), (open, open));
         assert_eq!((ask(r"\bx", "x"), ask("^x", "x"), ask("aa|bb", "ab")), (None, None, None));
+        assert_eq!((ask("^$", "x"), ask("^x*$", "y"), ask(r"x*\b", "x")), (None, None, None));
         assert_eq!((ask("[^a]b", "xb"), ask("[é-ü]", "é")), (None, None), "characters of several bytes");
+    }
+
+    /// Parts of patterns, each with how often it comes.
+    fn pattern() -> impl Strategy<Value = String> {
+        let part = proptest::sample::select(
+            &[
+                "a", "b", "_", "x", "é", "[0-9]", "[a-d_]", "[ab]", "[^a]", ".", "ab_", r"\w", "[a-é]",
+                "(a|b)", "^", "$",
+            ][..],
+        );
+        let times =
+            proptest::sample::select(&["", "", "*", "+", "?", "{2}", "{3}", "{5}", "{1,2}", "{2,}"][..]);
+        let part = (part, times, any::<bool>()).prop_map(|(part, times, group)| {
+            if group { format!("({part}{times})") } else { format!("{part}{times}") }
+        });
+        proptest::collection::vec(part, 1..4).prop_map(|parts| parts.concat())
     }
 
     proptest! {
         #[test]
         fn the_matcher_says_the_same(
             line in "(aab|bab|ab_|aba|a_b|aaa|bbb|[ab_x0-9é]){0,8}",
-            pattern in "(\\(?(a|b|_|x|é|[0-9]|[ab]|[^a]|\\.|ab_|\\w|[a-é])\\)?([*+?]|\\{2\\}|\\{1,2\\}|)){1,3}",
+            other in "[ab_x0-9é]{0,4}",
+            pattern in pattern(),
         ) {
-            let Ok(regex) = regex_automata::meta::Regex::new(&pattern) else { return Ok(()) };
-            let text = format!("{line}\n{line}");
+            let Ok(regex) = regex_automata::meta::Regex::new(&format!("(?m:{pattern})")) else { return Ok(()) };
+            let text = format!("{other}\n{line}");
             let first = regex.find(&text).map(|found| text[..found.start()].contains('\n'));
+            // What matches a line end is not for a search by line.
+            let spans_lines = regex.find_iter(&text).any(|found| text[found.range()].contains('\n'));
             match ask(&pattern, &text) {
+                _ if spans_lines => {}
                 Some(Answer::At(at)) => prop_assert_eq!(first, Some(text[..at].contains('\n'))),
                 Some(Answer::Nowhere) => prop_assert_eq!(first, None),
                 Some(Answer::Open) | None => {}
