@@ -21,6 +21,8 @@ const BYTES_PER_FEW_MIN: usize = 64;
 pub(crate) struct ByteClass {
     /// First and last byte of each range. Ascending, without overlap or contact.
     ranges: Vec<(u8, u8)>,
+    /// Its bytes, if it has at most three.
+    few: Option<Few>,
 }
 
 /// One class after another.
@@ -37,7 +39,8 @@ impl ByteClass {
                 _ => ranges.push((first, last)),
             }
         }
-        Self { ranges }
+        let few = Few::of(&ranges);
+        Self { ranges, few }
     }
 
     /// The bytes that begin a character of `class`, and whether each such byte is the whole character. A character
@@ -58,7 +61,7 @@ impl ByteClass {
     }
 
     pub(crate) fn single(byte: u8) -> Self {
-        Self { ranges: vec![(byte, byte)] }
+        Self::new([(byte, byte)].into_iter())
     }
 
     pub(crate) fn union(&self, other: &Self) -> Self {
@@ -83,16 +86,6 @@ impl ByteClass {
             [(first, last)] if first == last => Some(first),
             _ => None,
         }
-    }
-
-    /// Its bytes, if it has at most three.
-    fn few(&self) -> Option<Few> {
-        let mut few = Few([0; 3], 0);
-        for byte in self.ranges.iter().flat_map(|&(first, last)| first..=last) {
-            *few.0.get_mut(few.1)? = byte;
-            few.1 += 1;
-        }
-        (few.1 > 0).then_some(few)
     }
 
     pub(crate) fn contains(&self, byte: u8) -> bool {
@@ -124,7 +117,6 @@ pub(crate) fn find(sequence: &ClassSequence, text: &[u8], from: usize, to: usize
     let mut at = match find_few(sequence, text, from, last) {
         Progress::Found(at) => return at,
         Progress::GivenUp(at) => at,
-        Progress::Impossible => from,
     };
     while at + BLOCK_BYTES + SEQUENCE_LEN_MAX <= last {
         let block = &text[at..at + BLOCK_BYTES + SEQUENCE_LEN_MAX];
@@ -148,14 +140,12 @@ pub(crate) enum Progress {
     Found(Option<usize>),
     /// It is not before this position. From there on another search is faster.
     GivenUp(usize),
-    /// No class has few bytes.
-    Impossible,
 }
 
 /// Searches `text[from..last]` for the beginning of `sequence`, which may have any length, while its rarest bytes are
 /// rare. The end of the sequence may lie beyond `last`, but not beyond the text.
 pub(crate) fn find_few(sequence: &ClassSequence, text: &[u8], from: usize, last: usize) -> Progress {
-    let Some((offset, few)) = fewest(sequence) else { return Progress::Impossible };
+    let Some((offset, few)) = fewest(sequence) else { return Progress::GivenUp(from) };
     let (mut at, mut misses) = (from, 0);
     while at < last {
         if misses * BYTES_PER_FEW_MIN > at - from + BYTES_PER_FEW_MIN {
@@ -176,10 +166,20 @@ pub(crate) fn is_at(sequence: &ClassSequence, text: &[u8], at: usize) -> bool {
     sequence.iter().zip(&text[at..]).all(|(class, &byte)| class.contains(byte))
 }
 
-/// At most three bytes.
+/// One to three bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Few([u8; 3], usize);
 
 impl Few {
+    fn of(ranges: &[(u8, u8)]) -> Option<Self> {
+        let mut few = Self([0; 3], 0);
+        for byte in ranges.iter().flat_map(|&(first, last)| first..=last) {
+            *few.0.get_mut(few.1)? = byte;
+            few.1 += 1;
+        }
+        (few.1 > 0).then_some(few)
+    }
+
     fn find(&self, text: &[u8]) -> Option<usize> {
         let [a, b, c] = self.0;
         match self.1 {
@@ -197,7 +197,7 @@ pub(crate) fn has_few(sequence: &ClassSequence) -> bool {
 
 /// The class with the fewest bytes, if it has few, and its place.
 fn fewest(sequence: &ClassSequence) -> Option<(usize, Few)> {
-    let few = sequence.iter().enumerate().filter_map(|(offset, class)| Some((offset, class.few()?)));
+    let few = sequence.iter().enumerate().filter_map(|(offset, class)| Some((offset, class.few?)));
     few.min_by_key(|(_, few)| few.1)
 }
 

@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::path::disk_path;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
+use crate::search::staleness::is_as_known;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::search::worker::Worker;
 use crate::store::database::Database;
 use crate::store::file_entry::FileEntry;
 use crate::tree::content::TextReader;
-use crate::tree::time::mtime_ns;
 use crate::tree::walk::walk;
 
 /// Searches the files of `task` on disk, because of `damage`.
@@ -71,8 +71,7 @@ pub(super) fn search_on_disk<'o, W: Write + Send>(
 pub(super) fn rest_on_disk(root: &Path, entry: &FileEntry, searched_bytes: u64) -> Result<TextReader> {
     let path = disk_path(root, &entry.path);
     let read = || -> std::io::Result<TextReader> {
-        let metadata = path.metadata()?;
-        if (metadata.len(), mtime_ns(&metadata)) != (entry.size_bytes, entry.mtime_ns) {
+        if !is_as_known(entry, &path.metadata()?) {
             return Err(std::io::Error::other("it has changed; `faultless index update` reads it"));
         }
         let mut text = TextReader::open(&path)?;

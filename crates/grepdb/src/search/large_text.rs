@@ -17,11 +17,11 @@ use crate::error::{Error, Result};
 use crate::path::disk_path;
 use crate::search::block_source::TextBlock;
 use crate::search::damaged::rest_on_disk;
+use crate::search::staleness::is_as_known;
 use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::{ChunkRun, ChunkText, Segment};
 use crate::tree::content::{TextReader, is_stored_as_it_is};
-use crate::tree::time::mtime_ns;
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
 /// Reads the text of a large file.
@@ -91,8 +91,7 @@ impl<'a, W> LargeText<'a, W> {
             let is_text = entry.size_bytes == entry.text_bytes && entry.mtime_ns != 0;
             let path = is_text.then(|| disk_path(&self.state.database.location.root, &entry.path))?;
             let file = open_regular(&path).ok()?;
-            let metadata = file.metadata().ok()?;
-            let is_known = (metadata.len(), mtime_ns(&metadata)) == (entry.size_bytes, entry.mtime_ns);
+            let is_known = is_as_known(entry, &file.metadata().ok()?);
             (is_known && is_stored_as_it_is(&file)).then_some(file)
         };
         self.file.get_or_insert_with(open).as_ref()

@@ -24,10 +24,12 @@ const FIRST_BYTES: usize = 32;
 pub(crate) enum Shortcut {
     /// Every matching line has it. It may be empty.
     Literal(Box<Finder<'static>>),
-    /// Every matching line has it. It is short, or has rare bytes.
-    Classes(ClassSequence),
-    /// Every matching line has it. It is long.
-    Steps(Steps),
+    /// Every matching line has it. A class has few bytes, which may be rare.
+    Rare(ClassSequence),
+    /// Every matching line has it. It has at most [`SEQUENCE_LEN_MAX`] classes.
+    Short(ClassSequence),
+    /// Every matching line has it.
+    Long(Steps),
     /// Other lines may match as well.
     OneOf(ByteClass),
 }
@@ -65,14 +67,15 @@ impl Shortcut {
         }
         match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
             Some(bytes) => Some(literal(&bytes)),
-            None if sequence.len() <= SEQUENCE_LEN_MAX || has_few(&sequence) => Some(Self::Classes(sequence)),
-            None => Steps::new(sequence).map(Self::Steps),
+            None if has_few(&sequence) => Some(Self::Rare(sequence)),
+            None if sequence.len() <= SEQUENCE_LEN_MAX => Some(Self::Short(sequence)),
+            None => Steps::new(sequence).map(Self::Long),
         }
     }
 
     /// Whether it answers always.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self, Self::Literal(_))
+        matches!(self, Self::Literal(_) | Self::Short(_) | Self::Long(_))
     }
 
     /// The first matching line of `text[from..to]`, which is whole lines.
@@ -80,16 +83,16 @@ impl Shortcut {
         let answer = |at: Option<usize>| at.map_or(Answer::Nowhere, Answer::At);
         match self {
             Self::Literal(literal) => answer(literal.find(&text[from..to]).map(|at| from + at)),
-            Self::Classes(sequence) => {
+            Self::Rare(sequence) => {
                 let last = (to + 1).saturating_sub(sequence.len());
                 match find_few(sequence, text, from, last) {
                     Progress::Found(at) => answer(at),
-                    Progress::Impossible => answer(find(sequence, &text[..to], from, to)),
                     // The matcher may know how to find some of its bytes.
                     Progress::GivenUp(_) => Answer::Open,
                 }
             }
-            Self::Steps(steps) => answer(steps.find(&text[..to], from)),
+            Self::Short(sequence) => answer(find(sequence, &text[..to], from, to)),
+            Self::Long(steps) => answer(steps.find(&text[..to], from)),
             Self::OneOf(class) => {
                 let first = text[from..to].iter().take(FIRST_BYTES);
                 let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);

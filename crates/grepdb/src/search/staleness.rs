@@ -4,6 +4,7 @@
 //!
 //! The checks of a search are limited in time. Files beyond the limit are printed unchecked, and counted.
 
+use std::fs::Metadata;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,11 @@ use crate::store::database::Location;
 use crate::store::file_entry::FileEntry;
 use crate::tree::time::mtime_ns;
 use crate::tuning::{CHECKS_FOR, CHECKS_PART};
+
+/// Whether a file with this `metadata` is as `entry` says.
+pub(super) fn is_as_known(entry: &FileEntry, metadata: &Metadata) -> bool {
+    (metadata.len(), mtime_ns(metadata)) == (entry.size_bytes, entry.mtime_ns)
+}
 
 /// The checks of one search.
 #[derive(Debug)]
