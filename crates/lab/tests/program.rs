@@ -391,10 +391,14 @@ fn a_pilot_plans_the_rounds_of_another_record() {
     let planned = |cells: &[&str], into| said(&[cells, &["--pilot", path(&pilot), "-o", into]].concat());
     let (code, text, errors) = planned(&cells, path(&record));
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("the pilot plans 9 rounds of each cell; "), "{errors}");
-    let taken: Vec<usize> =
-        ["3", "9", "12"].iter().map(|n| text.matches(&format!("1 cell, {n} samples")).count()).collect();
-    assert!(taken[0] == 0 && taken[1] + taken[2] == 1, "{text}");
+    // A claim about the cell may plan more, by what the pilot's rounds showed.
+    let most = errors
+        .split_once("the pilot plans 9 rounds of each cell; ")
+        .and_then(|(_, rest)| rest.split_once(" cells get up to "))
+        .and_then(|(_, rest)| rest.split_once(','))
+        .map(|(most, _)| most);
+    let taken = most.map(|most| format!("1 cell, {most} samples"));
+    assert!(taken.is_some_and(|taken| text.contains(&taken)), "{errors}{text}");
     let page = fs::read_to_string(record.join("report.html")).unwrap();
     assert!(page.contains("in the rounds planned by the pilot `pilot`"), "the page says who planned");
     // Not into the pilot itself, and not for other cells.
