@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{
-    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Search,
+    BlockSource, Database, LineMatcher, Location, OutputFormat, PatternOptions, QueryPlan, Search,
 };
 use grep_printer::StandardBuilder;
 use grep_regex::RegexMatcherBuilder;
@@ -60,8 +60,10 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Database::check(&location);
     let Ok(Some(database)) = Database::open(&location) else { return };
     for pattern in ["needle", "of many$"] {
+        let mut builder = RegexMatcherBuilder::new();
+        builder.line_terminator(Some(b'\n'));
         let search = Search {
-            matcher: &RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).unwrap(),
+            matcher: &LineMatcher::with_ascii(builder, &[pattern]).unwrap(),
             plan: QueryPlan::new(&[pattern], PatternOptions::default()).unwrap(),
             searcher: &SearcherBuilder::new(),
             format: &OutputFormat::standard(StandardBuilder::new(), None),

@@ -12,10 +12,9 @@ use std::sync::mpsc::sync_channel;
 
 use faultless_grepdb::Notice;
 use faultless_grepdb::engine::{
-    Database, DiskFile, FileKind, Location, QueryPlan, Search, SearchReport, threads,
+    Database, DiskFile, FileKind, LineMatcher, Location, QueryPlan, Search, SearchReport, threads,
 };
 use grep_printer::Stats;
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::caller::Caller;
@@ -37,7 +36,7 @@ const EVERY_KIND: &[FileKind] =
 pub(crate) struct Job<'a> {
     pub(crate) args: &'a Args,
     pub(crate) caller: &'a Caller,
-    pub(crate) matcher: RegexMatcher,
+    pub(crate) matcher: LineMatcher,
     pub(crate) plan: QueryPlan,
     pub(crate) searcher: SearcherBuilder,
     pub(crate) looks: Looks,

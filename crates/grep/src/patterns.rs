@@ -1,15 +1,15 @@
 //! Flags -> the patterns to search for.
 //!
-//! In: [`Args`]. Out: [`Patterns`] and the remaining paths; a [`RegexMatcher`]; a [`QueryPlan`] for the
+//! In: [`Args`]. Out: [`Patterns`] and the remaining paths; a [`LineMatcher`]; a [`QueryPlan`] for the
 //! index; a [`SearcherBuilder`]. This module does not search.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use faultless_grepdb::engine::{PatternOptions, QueryPlan, mistake};
+use faultless_grepdb::engine::{LineMatcher, PatternOptions, QueryPlan, mistake};
 use grep_matcher::LineTerminator;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
 
 use crate::flags::Args;
@@ -60,7 +60,7 @@ pub(crate) fn binary(args: &Args) -> (BinaryDetection, BinaryDetection) {
     (found, BinaryDetection::convert(0))
 }
 
-pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, Failure> {
+pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<LineMatcher, Failure> {
     let flags = &args.matching;
     let mut builder = RegexMatcherBuilder::new();
     builder
@@ -95,7 +95,10 @@ pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, 
     if binary(args).1 != BinaryDetection::none() {
         builder.ban_byte(Some(0));
     }
-    builder.build_many(patterns).map_err(|error| {
+    // A limit may refuse the patterns, which has to show at once.
+    let is_fixed = flags.no_unicode || flags.regex_size_limit.is_some() || flags.dfa_size_limit.is_some();
+    let build = if is_fixed { LineMatcher::new } else { LineMatcher::with_ascii };
+    build(builder, patterns).map_err(|error| {
         if let Some(mistake) = patterns.iter().find_map(|pattern| mistake(pattern, !flags.no_unicode)) {
             return Failure(format!("{mistake}; -F takes it as text"));
         }

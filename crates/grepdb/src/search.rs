@@ -19,6 +19,7 @@ pub(crate) mod damaged;
 pub(crate) mod disk_file;
 pub(crate) mod large_file;
 pub(crate) mod large_text;
+pub(crate) mod line_matcher;
 pub(crate) mod output;
 pub(crate) mod path_filter;
 pub(crate) mod plain;

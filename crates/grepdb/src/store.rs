@@ -15,6 +15,7 @@ pub(crate) mod contents;
 pub(crate) mod damage_log;
 pub(crate) mod database;
 pub(crate) mod file_entry;
+pub(crate) mod file_lock;
 pub(crate) mod info;
 pub(crate) mod inventory;
 pub(crate) mod manifest;

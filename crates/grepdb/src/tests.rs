@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use grep_printer::StandardBuilder;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::engine::{
-    BlockSource, Database, LineFormat, Location, OutputFormat, PatternOptions, QueryPlan, Search,
-    SearchReport,
+    BlockSource, Database, LineFormat, LineMatcher, Location, OutputFormat, PatternOptions, QueryPlan,
+    Search, SearchReport,
 };
 use crate::search::print::Haystack;
 use crate::tree::content::BINARY_PREFIX_BYTES;
@@ -57,13 +57,13 @@ const PATTERNS: [Pattern; 14] = {
 };
 
 impl Pattern {
-    fn matcher(self) -> RegexMatcher {
+    fn builder(self) -> RegexMatcherBuilder {
         let mut builder = RegexMatcherBuilder::new();
         builder.multi_line(true).unicode(true).case_insensitive(self.ignore_case);
         if !self.multi_line {
             builder.line_terminator(Some(b'\n'));
         }
-        builder.build(self.text).unwrap()
+        builder
     }
 
     fn searcher(self) -> SearcherBuilder {
@@ -104,7 +104,7 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
     let reading =
         PatternOptions { ignore_case: pattern.ignore_case, unicode: true, ..PatternOptions::default() };
     let search = Search {
-        matcher: &pattern.matcher(),
+        matcher: &LineMatcher::with_ascii(pattern.builder(), &[pattern.text]).unwrap(),
         plan: QueryPlan::new(&[pattern.text], reading)?,
         searcher: &pattern.searcher(),
         // The fast line printer, as on the command line.
@@ -134,7 +134,8 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
 
 /// The lines that a plain scan finds.
 fn scanned(root: &Path, pattern: Pattern) -> Lines {
-    let (matcher, mut searcher) = (pattern.matcher(), pattern.searcher().build());
+    let matcher = LineMatcher::new(pattern.builder(), &[pattern.text]).unwrap();
+    let mut searcher = pattern.searcher().build();
     let mut printer = OutputFormat::standard(StandardBuilder::new(), None).printer(Vec::new(), false);
     for path in files(root) {
         let text = std::fs::read(root.join(&path)).unwrap();

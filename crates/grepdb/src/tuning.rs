@@ -64,6 +64,11 @@ pub(crate) const TEXTS_PER_CHOICE: usize = 8;
 /// Bytes of a text that are counted to choose a prefilter. Counting a dozen needles in them takes 20 us; searching
 /// eight texts takes 800 us.
 pub(crate) const CHOICE_BYTES: usize = 16 << 10;
+/// Lines of this many bytes are searched at once, by the matcher for ASCII if they are all ASCII.
+pub(crate) const ASCII_BYTES: usize = if cfg!(any(fuzzing, test)) { 64 } else { 4 << 10 };
+/// A worker uses the matcher for ASCII in this much text, bytes. The other is as fast once it is built, and then the
+/// question which one is right costs up to a tenth of a search.
+pub(crate) const ASCII_CHECKED: usize = if cfg!(any(fuzzing, test)) { 4 << 10 } else { 8 << 20 };
 /// Maximum output that waits for its turn, of all workers together, bytes.
 pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
 /// Of this many chunks of a large file, the text of one may come from the file itself. In tests every other, so that

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use faultless_grepdb::engine::{
-    BlockSource, Database, Location, OutputFormat, QueryPlan, Search, SearchReport,
+    BlockSource, Database, LineMatcher, Location, OutputFormat, QueryPlan, Search, SearchReport,
 };
 use faultless_grepdb::{Rules, UpdateReport};
 use grep_printer::StandardBuilder;
-use grep_regex::RegexMatcher;
+use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 /// Writes a file with a modification time `age` seconds ago, so that its time is settled.
@@ -58,7 +58,7 @@ fn update(root: &Path) -> (u64, u64) {
 }
 
 fn search(database: &Database) -> (String, SearchReport) {
-    let matcher = RegexMatcher::new_line_matcher("word").unwrap();
+    let matcher = LineMatcher::new(RegexMatcherBuilder::new(), &["word"]).unwrap();
     let mut searcher = SearcherBuilder::new();
     searcher.line_number(false);
     let search = Search {

@@ -4,12 +4,13 @@
 
 use std::path::Path;
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcherBuilder;
 use ignore::overrides::Override;
 
 use crate::error::{Error, Result};
 use crate::path::disk_path;
 use crate::search::cancel::CancellationToken;
+use crate::search::line_matcher::LineMatcher;
 use crate::search::query::{PatternOptions, mistake};
 use crate::search::query_plan::QueryPlan;
 use crate::tree::rules::overrides;
@@ -67,7 +68,7 @@ pub struct SearchOptions {
 
 impl SearchOptions {
     /// The matcher of `pattern`, and the plan for the index.
-    pub(super) fn compiled(&self, pattern: &str) -> Result<(RegexMatcher, QueryPlan)> {
+    pub(super) fn compiled(&self, pattern: &str) -> Result<(LineMatcher, QueryPlan)> {
         let mut builder = RegexMatcherBuilder::new();
         builder
             .multi_line(true)
@@ -80,7 +81,8 @@ impl SearchOptions {
         if !self.multi_line {
             builder.line_terminator(Some(b'\n'));
         }
-        let matcher = builder.build(pattern).map_err(|error| self.refused(pattern, &error))?;
+        let matcher =
+            LineMatcher::with_ascii(builder, &[pattern]).map_err(|error| self.refused(pattern, &error))?;
         let reading = PatternOptions {
             // A query that ignores case finds no less. It is right for smart case too.
             ignore_case: self.case != Case::Sensitive,

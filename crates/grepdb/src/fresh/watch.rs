@@ -9,7 +9,6 @@
 //! It does not stop on its own, or print.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -22,6 +21,7 @@ use crate::build::commit::UpdateReport;
 use crate::error::{Error, Result};
 use crate::path::{FOLDER, disk_path};
 use crate::store::database::{Database, Location};
+use crate::store::file_lock::FileLock;
 use crate::store::manifest::DatabaseFolder;
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::walk;
@@ -92,15 +92,10 @@ impl TreeWatcher<'_> {
     }
 
     /// Ensures that there is one watcher per database.
-    fn lock(&self) -> Result<File> {
+    fn lock(&self) -> Result<FileLock> {
         let path = self.location.folder.join("watch.lock");
-        let open = File::options().create(true).truncate(false).write(true).open(&path);
-        let lock = open.map_err(Error::io("open", &path))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(lock),
-            Err(std::fs::TryLockError::WouldBlock) => Err(Error::Watched(self.location.folder.clone())),
-            Err(std::fs::TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
-        }
+        let lock = FileLock::try_at(&path).map_err(Error::io("lock", &path))?;
+        lock.ok_or_else(|| Error::Watched(self.location.folder.clone()))
     }
 
     /// The folders that a walk visits.

@@ -211,6 +211,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 _ if read > 0 => 0,
                 _ => len,
             };
+            worker.choose_prefilter(&text[..whole]);
             let first = worker.find_line(&text, 0, whole);
             if self.file.search(worker, out, &text[..whole], first) || read == 0 {
                 break;

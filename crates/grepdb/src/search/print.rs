@@ -19,6 +19,8 @@ use lines::LineSink;
 use records::RecordSink;
 use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
 
+use crate::search::line_matcher::LineMatcher;
+
 /// What is printed of a file with a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFormat {
@@ -188,10 +190,14 @@ impl<W: Write> Printer<W> {
     pub(crate) fn search(
         &mut self,
         searcher: &mut Searcher,
-        matcher: &RegexMatcher,
+        matcher: &LineMatcher,
         path: &Path,
         text: Haystack<'_>,
     ) -> io::Result<FileOutcome> {
+        let matcher = match text {
+            Haystack::Whole(text) => matcher.of(text),
+            Haystack::Stream(_) | Haystack::File(_) => matcher.whole(),
+        };
         match self {
             Self::Standard(printer, Some(lines)) if matches!(text, Haystack::Whole(_)) => {
                 let path = path.as_os_str().as_bytes();

@@ -1,17 +1,17 @@
 //! What to search for, and how.
 
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::search::block_source::BlockSource;
 use crate::search::cancel::CancellationToken;
+use crate::search::line_matcher::LineMatcher;
 use crate::search::print::OutputFormat;
 use crate::search::query_plan::QueryPlan;
 
 /// A search.
 pub struct Search<'a> {
     /// Matches the patterns.
-    pub matcher: &'a RegexMatcher,
+    pub matcher: &'a LineMatcher,
     /// Admits every line that `matcher` can match.
     pub plan: QueryPlan,
     /// Splits texts into lines, and counts them.

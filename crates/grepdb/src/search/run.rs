@@ -161,7 +161,7 @@ impl Search<'_> {
     /// Asks the index of every segment for candidate chunks.
     fn select(&self, database: &Database, trouble: &mut Vec<Error>) -> Selection {
         // If the pattern can't match a line end, every match lies in one line.
-        let by_line = self.matcher.line_terminator().is_some();
+        let by_line = self.matcher.any().line_terminator().is_some();
         let mut selection = Selection { tasks: Vec::new(), candidates: Vec::new(), chunks: 0, of_chunks: 0 };
         for (at, segment) in database.segments.iter().enumerate() {
             let mut report = |error| push_unless_known(trouble, error);

@@ -15,6 +15,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use grep_matcher::{LineMatchKind, Matcher};
+use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 
 use crate::error::{Error, Result};
@@ -54,13 +55,17 @@ pub(crate) struct Worker<'a, W> {
     admitted: Cell<usize>,
     /// How often the shortcut found a line of the current text, and how often its answer was open.
     answers: Cell<(usize, usize)>,
+    /// Lines of the current text, and whether they are all ASCII.
+    seen: Cell<(Range<usize>, bool)>,
+    /// Bytes of all texts that were asked whether they are ASCII.
+    checked: Cell<usize>,
 }
 
 impl<'a, W: Write + Send> Worker<'a, W> {
     pub(crate) fn new(state: &'a SearchState<'a, W>) -> Self {
         let search = state.search;
         let searcher = search.searcher.clone().bom_sniffing(false).heap_limit(Some(1)).build();
-        let is_multi_line = searcher.multi_line_with_matcher(search.matcher);
+        let is_multi_line = searcher.multi_line_with_matcher(search.matcher.any());
         // With CRLF line ends a pattern can match after a final \r. That is no line end, until the database adds its
         // \n.
         let skips_text = !searcher.invert_match()
@@ -68,7 +73,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             && !search.every_file
             && !searcher.passthru()
             && !is_multi_line
-            && search.matcher.line_terminator() == Some(searcher.line_terminator());
+            && search.matcher.any().line_terminator() == Some(searcher.line_terminator());
         let is_plain = skips_text
             && searcher.max_matches().is_none()
             && !searcher.stop_on_nonmatch()
@@ -86,6 +91,8 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             texts_seen: 0,
             admitted: Cell::new(0),
             answers: Cell::default(),
+            seen: Cell::default(),
+            checked: Cell::new(0),
         }
     }
 
@@ -131,26 +138,33 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// The same without a prefilter.
     fn match_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
-        let matcher = self.state.search.matcher;
         while from < to {
-            // The matcher cannot fail.
-            let found = matcher.find_candidate_line(&text[from..to]).ok().flatten()?;
-            let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = found;
-            // An empty match behind the last line end is in no line.
-            if from + at == to && text[to - 1] == b'\n' {
-                return None;
+            let (matcher, end) = self.matcher_at(text, from, to);
+            let line = match_line(matcher, text, from, end);
+            if line.is_some() {
+                return line;
             }
-            let line = line_at(text, from, from + at, to);
-            if matches!(found, LineMatchKind::Confirmed(_)) {
-                return Some(line);
-            }
-            let without_end = text[line.clone()].strip_suffix(b"\n").unwrap_or(&text[line.clone()]);
-            if matcher.is_match(without_end).is_ok_and(|is_match| is_match) {
-                return Some(line);
-            }
-            from = line.end;
+            from = end;
         }
         None
+    }
+
+    /// The matcher for the lines from `from`, and where they end.
+    fn matcher_at(&self, text: &[u8], from: usize, to: usize) -> (&'a RegexMatcher, usize) {
+        let matcher = self.state.search.matcher;
+        let Some(ascii) = matcher.ascii().filter(|_| self.checked.get() < t::ASCII_CHECKED) else {
+            return (matcher.whole(), to);
+        };
+        let (mut lines, mut is_ascii) = self.seen.take();
+        if !lines.contains(&from) {
+            let least = from.saturating_add(t::ASCII_BYTES).min(to);
+            let end = memchr::memchr(b'\n', &text[least - 1..to]).map_or(to, |end| least + end);
+            (lines, is_ascii) = (from..end, text[from..end].is_ascii());
+            self.checked.set(self.checked.get() + lines.len());
+        }
+        let end = lines.end.min(to);
+        self.seen.set((lines, is_ascii));
+        (if is_ascii { ascii } else { matcher.whole() }, end)
     }
 
     /// Counts `text`, and now and then chooses the prefilter anew.
@@ -161,6 +175,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         self.texts_seen += 1;
         self.admitted.set(0);
         self.answers.set((0, 0));
+        self.seen.take();
     }
 
     /// Searches the text of a stored file, or the file itself if it has changed.
@@ -299,6 +314,29 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             && !self.state.database.has_tombstone(task.segment as usize, number)
             && (self.state.search.is_wanted)(&entry.path)
     }
+}
+
+/// The first line of `text[from..to]` that `matcher` matches.
+fn match_line(matcher: &RegexMatcher, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
+    while from < to {
+        // The matcher cannot fail.
+        let found = matcher.find_candidate_line(&text[from..to]).ok().flatten()?;
+        let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = found;
+        // An empty match behind the last line end is in no line.
+        if from + at == to && text[to - 1] == b'\n' {
+            return None;
+        }
+        let line = line_at(text, from, from + at, to);
+        if matches!(found, LineMatchKind::Confirmed(_)) {
+            return Some(line);
+        }
+        let without_end = text[line.clone()].strip_suffix(b"\n").unwrap_or(&text[line.clone()]);
+        if matcher.is_match(without_end).is_ok_and(|is_match| is_match) {
+            return Some(line);
+        }
+        from = line.end;
+    }
+    None
 }
 
 /// The line of `text[from..to]` with position `at`. `from` is the begin of a line.

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::path::path_order;
+use crate::store::file_lock::FileLock;
 
 const NAME: &str = "changed";
 
@@ -51,9 +52,9 @@ impl ChangeLog {
     pub(crate) fn append(folder: &Path, paths: &[Vec<u8>]) -> Result<()> {
         let path = folder.join(NAME);
         let write = || {
-            let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-            file.lock()?;
-            file.write_all(&paths.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect::<Vec<u8>>())
+            let mut lock = FileLock::wait(OpenOptions::new().create(true).append(true).open(&path)?)?;
+            lock.file()
+                .write_all(&paths.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect::<Vec<u8>>())
         };
         write().map_err(Error::io("write", &path))
     }
@@ -68,8 +69,8 @@ impl ChangeLog {
             return Ok(());
         }
         let clear = || {
-            let mut file = File::options().read(true).write(true).open(&path)?;
-            file.lock()?;
+            let mut lock = FileLock::wait(File::options().read(true).write(true).open(&path)?)?;
+            let file = lock.file();
             let mut list = Vec::new();
             file.read_to_end(&mut list)?;
             let rest = list.get(self.0.len()..).unwrap_or_default();

@@ -10,13 +10,14 @@
 //!
 //! It does not read or write segments.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::encoding::{ByteReader, checksum, put_varint};
 use crate::error::{DamagedPart, Error, Result};
+use crate::store::file_lock::FileLock;
 use crate::store::segment::Segment;
 use crate::tree::rules::{RuleGroup, Rules};
 
@@ -121,18 +122,13 @@ impl DatabaseFolder {
     ///
     /// # Errors
     /// Another process holds the lock, or the folder can't be written.
-    pub(crate) fn lock(&self) -> Result<File> {
+    pub(crate) fn lock(&self) -> Result<FileLock> {
         // The database holds the text of files that other users may not be allowed to read.
         let private = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
         private.map_err(Error::io("create", &self.0))?;
         let path = self.0.join("lock");
-        let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let lock = open.map_err(Error::io("open", &path))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(lock),
-            Err(fs::TryLockError::WouldBlock) => Err(Error::Locked(self.0.clone())),
-            Err(fs::TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
-        }
+        let lock = FileLock::try_at(&path).map_err(Error::io("lock", &path))?;
+        lock.ok_or_else(|| Error::Locked(self.0.clone()))
     }
 
     /// Replaces the manifest, then removes all segments that it does not name. The new segments must be complete and
