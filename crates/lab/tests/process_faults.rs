@@ -17,7 +17,8 @@ const COSTS: [&str; 3] = ["zeroing_ns", "locks_ns", "rest_ns"];
 #[test]
 fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_number_of_threads() {
     let _turn = alone();
-    for (threads, samples) in [(1, 450), (1, 5000), (3, 5000)] {
+    // A busy machine takes up to a fifth fewer samples than were asked for.
+    for (threads, samples) in [(1, 450), (1, 7000), (3, 7000)] {
         let cell = Cell::of("phases").with("page", "base").with("threads", threads).with("samples", samples);
         let sample = trial::measure(experiments::find("phases").unwrap(), &cell);
         if let Some(why) = sample.refused {
