@@ -11,7 +11,8 @@ fuzz_target!(|input: (&str, &[u8], u8)| {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let has = |bit: u8| flags & 1 << bit != 0;
     let is_plain = !has(4);
-    let options = PatternOptions { ignore_case: has(0), unicode: has(1), crlf: has(2), fixed: has(3), is_plain };
+    let options =
+        PatternOptions { ignore_case: has(0), unicode: has(1), crlf: has(2), fixed: has(3), by_line: has(5), is_plain };
     let matcher = RegexMatcherBuilder::new()
         .multi_line(true)
         .case_insensitive(options.ignore_case)

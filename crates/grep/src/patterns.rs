@@ -128,6 +128,7 @@ pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, 
         unicode: !flags.no_unicode,
         crlf: flags.crlf,
         fixed: flags.fixed_strings,
+        by_line: !(flags.multiline || flags.null_data),
         is_plain: !(flags.smart_case || flags.word_regexp || flags.line_regexp),
     };
     let plan = QueryPlan::new(patterns, options)?;

@@ -34,7 +34,7 @@ struct Pattern {
 }
 
 /// At least one of each kind that the index treats differently.
-const PATTERNS: [Pattern; 14] = {
+const PATTERNS: [Pattern; 15] = {
     const fn line(text: &'static str) -> Pattern {
         Pattern { text, ignore_case: false, multi_line: false }
     }
@@ -49,6 +49,7 @@ const PATTERNS: [Pattern; 14] = {
         line("^$"),
         line("nowhere_at_all"),
         line(r"[n-p]eedle"),
+        line(r"[a-z]\s+$"),
         Pattern { text: "NADEL", ignore_case: true, multi_line: false },
         Pattern { text: r"needle\nfoo_bar", ignore_case: false, multi_line: true },
         Pattern { text: r"(?s)needle.{1,40}foo_bar", ignore_case: false, multi_line: true },
@@ -101,8 +102,12 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, SearchReport
 }
 
 fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
-    let reading =
-        PatternOptions { ignore_case: pattern.ignore_case, unicode: true, ..PatternOptions::default() };
+    let reading = PatternOptions {
+        ignore_case: pattern.ignore_case,
+        unicode: true,
+        by_line: !pattern.multi_line,
+        ..PatternOptions::default()
+    };
     let search = Search {
         matcher: &LineMatcher::with_ascii(pattern.builder(), &[pattern.text]).unwrap(),
         plan: QueryPlan::new(&[pattern.text], reading)?,

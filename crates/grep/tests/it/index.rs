@@ -372,4 +372,5 @@ fn a_file_that_ends_with_half_a_line_end_has_an_empty_line_there() {
     sandbox.out(&["init"]);
     // As ripgrep prints it.
     assert_eq!(sandbox.out(&["--crlf", "-n", "^$"]), "a:1:x\r\r\nc:2:\r\n");
+    assert_eq!(sandbox.out(&["-n", r"\r(?R)$"]), "a:1:x\r\n");
 }

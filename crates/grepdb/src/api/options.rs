@@ -89,6 +89,7 @@ impl SearchOptions {
             unicode: true,
             crlf: false,
             fixed: self.fixed_strings,
+            by_line: !self.multi_line,
             is_plain: self.case != Case::Smart && !self.word,
         };
         Ok((matcher, QueryPlan::new(&[pattern], reading)?))

@@ -10,7 +10,7 @@
 //! It does not run the matcher.
 
 use memchr::memmem::Finder;
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::search::byte_class::{ByteClass, ClassSequence, RANGES_MAX, SEQUENCE_LEN_MAX, find};
 
@@ -156,16 +156,18 @@ impl Needle {
 #[derive(Clone, Debug)]
 pub(crate) struct NeedleSet {
     needles: Vec<Needle>,
+    /// One of them ends with a line end. A last line without one may match, too.
+    has_line_end: bool,
     /// A needle that occurs more often than once in this many bytes is no help.
     bytes_per_hit_min: usize,
 }
 
 impl NeedleSet {
-    pub(crate) const NONE: Self = Self { needles: Vec::new(), bytes_per_hit_min: 1 };
+    pub(crate) const NONE: Self = Self { needles: Vec::new(), has_line_end: false, bytes_per_hit_min: 1 };
 
     /// The needles of `expressions`: literals if `has_literals`, else class sequences. Several expressions have none
-    /// in common.
-    pub(crate) fn new(expressions: &[Hir], has_literals: bool) -> Self {
+    /// in common. `by_line`: every match lies in one line, which it ends.
+    pub(crate) fn new(expressions: &[Hir], has_literals: bool, by_line: bool) -> Self {
         let [expression] = expressions else { return Self::NONE };
         let info = ExprInfo::new(expression);
         // For a single literal the matcher does the same itself.
@@ -175,9 +177,17 @@ impl NeedleSet {
         let info = info.without_exact();
         let sequences = info.inner.iter().chain([&info.prefix, &info.suffix]);
         if has_literals {
-            Self { needles: literals(sequences), bytes_per_hit_min: BYTES_PER_LITERAL_MIN }
-        } else {
-            Self { needles: windows(sequences), bytes_per_hit_min: BYTES_PER_HIT_MIN }
+            let needles = literals(sequences);
+            return Self { needles, has_line_end: false, bytes_per_hit_min: BYTES_PER_LITERAL_MIN };
+        }
+        let at_end = line_end(expression).filter(|_| by_line).map(|last| {
+            let known = last.suffix.len().saturating_sub(SEQUENCE_LEN_MAX - 1);
+            [&last.suffix[known..], &[ByteClass::single(b'\n')]].concat()
+        });
+        Self {
+            needles: windows(at_end.iter().chain(sequences)),
+            has_line_end: at_end.is_some(),
+            bytes_per_hit_min: BYTES_PER_HIT_MIN,
         }
     }
 
@@ -185,6 +195,14 @@ impl NeedleSet {
     pub(crate) fn stats(&self) -> NeedleStats<'_> {
         NeedleStats { needles: self, counts: vec![0; self.needles.len()], bytes: 0 }
     }
+}
+
+/// What comes before the `$` at the end of an expression.
+fn line_end(hir: &Hir) -> Option<ExprInfo> {
+    let HirKind::Concat(parts) = hir.kind() else { return None };
+    let (last, before) = parts.split_last()?;
+    let of = |parts: &[Hir]| ExprInfo::new(&Hir::concat(parts.to_vec())).without_exact();
+    matches!(last.kind(), HirKind::Look(Look::EndLF)).then(|| of(before))
 }
 
 /// The literals in `sequences`.
@@ -247,7 +265,8 @@ impl<'n> NeedleStats<'n> {
         let (least, rarest) = *by_count.first()?;
         let others = by_count[1..].iter().take(OTHERS_MAX).map(|(_, needle)| *needle).collect();
         let bytes_per_hit_min = self.needles.bytes_per_hit_min;
-        (least <= count_max).then_some(Prefilter { rarest, others, bytes_per_hit_min })
+        let has_line_end = self.needles.has_line_end;
+        (least <= count_max).then_some(Prefilter { rarest, others, has_line_end, bytes_per_hit_min })
     }
 }
 
@@ -256,6 +275,7 @@ impl<'n> NeedleStats<'n> {
 pub(crate) struct Prefilter<'n> {
     rarest: &'n Needle,
     others: Vec<&'n Needle>,
+    has_line_end: bool,
     bytes_per_hit_min: usize,
 }
 
@@ -265,6 +285,11 @@ const ADMITTED_COST: usize = 4;
 const FEW_LINES: usize = 8;
 
 impl Prefilter<'_> {
+    /// Whether it admits every line of `text` that matches.
+    pub(crate) fn is_for(&self, text: &[u8]) -> bool {
+        !self.has_line_end || text.ends_with(b"\n")
+    }
+
     /// Whether this many admitted lines in this many bytes are too many to help.
     pub(crate) fn admits_many(&self, lines: usize, bytes: usize) -> bool {
         lines > FEW_LINES && lines * self.bytes_per_hit_min * ADMITTED_COST > bytes
@@ -293,7 +318,7 @@ mod tests {
     }
 
     fn of(pattern: &str, has_literals: bool) -> NeedleSet {
-        NeedleSet::new(&parsed(pattern), has_literals)
+        NeedleSet::new(&parsed(pattern), has_literals, false)
     }
 
     fn sequences(pattern: &str) -> Vec<ClassSequence> {
@@ -327,6 +352,27 @@ mod tests {
             class(&[('b', 'b'), ('d', 'd')]),
             byte('e')
         ]));
+    }
+
+    #[test]
+    fn a_line_end_is_a_needle_with_what_comes_before_it() {
+        let by_line = PatternOptions { by_line: true, ..PatternOptions::default() };
+        let set = |pattern| NeedleSet::new(&parse(&[pattern], by_line).unwrap(), false, true);
+        let needles = set(r"[;,][ \t\n]+$");
+        let prefilter_of = |text: &[u8]| needles.stats().choose(text).is_some();
+        assert!(prefilter_of(&b"a, b;\n".repeat(200)) && !prefilter_of(&b"a, \n".repeat(200)));
+        let text = [&b"a, b;\n".repeat(200)[..], b"a, \n", b"b;\n"].concat();
+        let mut stats = needles.stats();
+        let prefilter = stats.choose(&text).unwrap();
+        assert_eq!(prefilter.find(&text, 0, text.len()), Some(1202));
+        // A last line without a line end may match, too.
+        assert!(prefilter.is_for(&text) && !prefilter.is_for(b"a, "));
+        for pattern in ["[;,]?$", "$", "a|b$", r"[;,]\s*$", r"[;,]+$[ab]"] {
+            assert!(
+                !set(pattern).needles.iter().any(|needle| needle.find(b"x;\n", 0, 3).is_some()),
+                "{pattern}"
+            );
+        }
     }
 
     #[test]

@@ -16,7 +16,9 @@
 use std::collections::BTreeSet;
 
 use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{
+    Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition,
+};
 
 use crate::error::{Error, Result};
 use crate::index::trigram::Trigram;
@@ -133,6 +135,8 @@ pub struct PatternOptions {
     pub crlf: bool,
     /// Patterns are literal text.
     pub fixed: bool,
+    /// The matcher takes `\n` out of classes: every match lies in one line, which it ends.
+    pub by_line: bool,
     /// The matcher reads the patterns with these options and adds no condition, such as one on words.
     pub is_plain: bool,
 }
@@ -187,7 +191,48 @@ fn expression(pattern: &str, options: PatternOptions) -> Result<Hir> {
         .case_insensitive(options.ignore_case)
         .crlf(options.crlf);
     let parsed = parser.build().parse(escaped.as_deref().unwrap_or(pattern));
-    parsed.map_err(|error| Error::Pattern(error.to_string()))
+    let parsed = parsed.map_err(|error| Error::Pattern(error.to_string()))?;
+    Ok(if options.by_line { without_line_ends(parsed) } else { parsed })
+}
+
+/// Takes `\n` out of all classes. No trigram holds a line end, so `\s` would otherwise say nothing of its neighbours.
+fn without_line_ends(hir: Hir) -> Hir {
+    let all = |parts: Vec<Hir>| parts.into_iter().map(without_line_ends).collect();
+    match hir.into_kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Class(Class::Unicode(mut class)) => {
+            class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
+            Hir::class(Class::Unicode(class))
+        }
+        HirKind::Class(Class::Bytes(mut class)) => {
+            class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
+            Hir::class(Class::Bytes(class))
+        }
+        HirKind::Repetition(part) => {
+            Hir::repetition(Repetition { sub: Box::new(without_line_ends(*part.sub)), ..part })
+        }
+        HirKind::Capture(part) => {
+            Hir::capture(Capture { sub: Box::new(without_line_ends(*part.sub)), ..part })
+        }
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+    }
+}
+
+/// Whether a text that is all ASCII may match.
+pub(crate) fn may_be_ascii(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(literal) => literal.0.is_ascii(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().iter().any(|range| range.start().is_ascii()),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().iter().any(|range| range.start().is_ascii()),
+        HirKind::Repetition(part) => part.min == 0 || may_be_ascii(&part.sub),
+        HirKind::Capture(part) => may_be_ascii(&part.sub),
+        HirKind::Concat(parts) => parts.iter().all(may_be_ascii),
+        HirKind::Alternation(parts) => parts.iter().any(may_be_ascii),
+    }
 }
 
 /// The mistake in a regular expression, and its character. `None` if the expression is valid.

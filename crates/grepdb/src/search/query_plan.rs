@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::search::prefilter::NeedleSet;
-use crate::search::query::{PatternOptions, TrigramQuery, parse, trigram_query};
+use crate::search::query::{PatternOptions, TrigramQuery, may_be_ascii, parse, trigram_query};
 #[cfg(any(fuzzing, test))]
 use crate::search::shortcut::Answer;
 use crate::search::shortcut::Shortcut;
@@ -17,11 +17,14 @@ pub struct QueryPlan {
     pub(crate) query: TrigramQuery,
     pub(crate) needles: NeedleSet,
     pub(crate) shortcut: Option<Shortcut>,
+    /// No text that is all ASCII can match.
+    pub(crate) is_never_ascii: bool,
 }
 
 impl QueryPlan {
     /// Reads every line of every file.
-    pub const FULL_SCAN: Self = Self { query: TrigramQuery::Any, needles: NeedleSet::NONE, shortcut: None };
+    pub const FULL_SCAN: Self =
+        Self { query: TrigramQuery::Any, needles: NeedleSet::NONE, shortcut: None, is_never_ascii: false };
 
     /// The plan for lines that match one of `patterns`.
     ///
@@ -33,9 +36,10 @@ impl QueryPlan {
         let shortcut = options.is_plain.then(|| Shortcut::new(&expressions)).flatten();
         let needles = match &shortcut {
             Some(shortcut) if shortcut.is_complete() => NeedleSet::NONE,
-            _ => NeedleSet::new(&expressions, query.is_narrow()),
+            _ => NeedleSet::new(&expressions, query.is_narrow(), options.by_line),
         };
-        Ok(Self { query, needles, shortcut })
+        let is_never_ascii = !expressions.iter().any(may_be_ascii);
+        Ok(Self { query, needles, shortcut, is_never_ascii })
     }
 
     /// The same plan without the index: it reads every chunk.
@@ -49,10 +53,12 @@ impl QueryPlan {
     pub fn admits(&self, line: &[u8]) -> bool {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
         let prefilter = self.needles.stats().choose(&[b'\n'; 1 << 10]);
-        self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
+        (!self.is_never_ascii || !line.is_ascii())
+            && self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
             && self.shortcut.as_ref().is_none_or(|all| all.ask(line, 0, line.len()) != Answer::Nowhere)
             && prefilter.is_none_or(|prefilter| {
-                prefilter.find(line, 0, line.len()).is_some() && prefilter.admits(line)
+                let line = [line, b"\n"].concat();
+                prefilter.find(&line, 0, line.len()).is_some() && prefilter.admits(&line)
             })
     }
 }

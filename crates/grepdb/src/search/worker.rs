@@ -24,6 +24,7 @@ use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
 use crate::search::prefilter::{NeedleStats, Prefilter};
 use crate::search::print::{FileOutcome, Haystack, Printer};
+use crate::search::request::Search;
 use crate::search::shortcut::Answer;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
@@ -70,6 +71,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         // \n.
         let skips_text = !searcher.invert_match()
             && !searcher.line_terminator().is_crlf()
+            && !search.matcher.may_end_at_cr()
             && !search.every_file
             && !searcher.passthru()
             && !is_multi_line
@@ -119,7 +121,10 @@ impl<'a, W: Write + Send> Worker<'a, W> {
                 Answer::Open => self.answers.set((known, open + 1)),
             }
         }
-        let Some(prefilter) = &self.prefilter else { return self.match_line(text, from, to) };
+        let Some(prefilter) = self.prefilter.as_ref().filter(|prefilter| prefilter.is_for(&text[..to]))
+        else {
+            return self.match_line(text, from, to);
+        };
         // This text may have more lines with all needles than the sample.
         while !prefilter.admits_many(self.admitted.get(), from) {
             let hit = prefilter.find(text, from, to)?;
@@ -140,7 +145,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     fn match_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
         while from < to {
             let (matcher, end) = self.matcher_at(text, from, to);
-            let line = match_line(matcher, text, from, end);
+            let line = matcher.and_then(|matcher| match_line(matcher, text, from, end));
             if line.is_some() {
                 return line;
             }
@@ -149,11 +154,13 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         None
     }
 
-    /// The matcher for the lines from `from`, and where they end.
-    fn matcher_at(&self, text: &[u8], from: usize, to: usize) -> (&'a RegexMatcher, usize) {
-        let matcher = self.state.search.matcher;
-        let Some(ascii) = matcher.ascii().filter(|_| self.checked.get() < t::ASCII_CHECKED) else {
-            return (matcher.whole(), to);
+    /// The matcher for the lines from `from`, unless none of them can match, and where they end.
+    fn matcher_at(&self, text: &[u8], from: usize, to: usize) -> (Option<&'a RegexMatcher>, usize) {
+        let Search { matcher, plan, .. } = self.state.search;
+        let of_ascii = match matcher.ascii() {
+            _ if plan.is_never_ascii => None,
+            Some(ascii) if self.checked.get() < t::ASCII_CHECKED => Some(ascii),
+            _ => return (Some(matcher.whole()), to),
         };
         let (mut lines, mut is_ascii) = self.seen.take();
         if !lines.contains(&from) {
@@ -164,7 +171,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         }
         let end = lines.end.min(to);
         self.seen.set((lines, is_ascii));
-        (if is_ascii { ascii } else { matcher.whole() }, end)
+        (if is_ascii { of_ascii } else { Some(matcher.whole()) }, end)
     }
 
     /// Counts `text`, and now and then chooses the prefilter anew.

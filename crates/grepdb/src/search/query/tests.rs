@@ -62,6 +62,36 @@ fn lines_are_no_part_of_grams() {
 }
 
 #[test]
+fn a_class_that_may_end_lines_says_something_of_its_neighbours() {
+    let options = PatternOptions { by_line: true, ..PatternOptions::default() };
+    let query = trigram_query(&parse(&[r"(?-u:\s)+xy"], options).unwrap());
+    assert_eq!(
+        query,
+        ["\txy", "\x0bxy", "\x0cxy", "\rxy", " xy"]
+            .map(all)
+            .into_iter()
+            .fold(TrigramQuery::Nothing, TrigramQuery::or)
+    );
+    assert_eq!(of(r"\s+xy"), TrigramQuery::Any);
+}
+
+#[test]
+fn what_never_matches_ascii_is_known() {
+    let is_never = |pattern: &str| {
+        QueryPlan::new(&[pattern], PatternOptions { unicode: true, ..PatternOptions::default() })
+            .unwrap()
+            .is_never_ascii
+    };
+    for pattern in [r"\p{Greek}+", "(?i)µs?", "[äöü]\\w", "é|ø", "(?:x*é){2}"] {
+        assert!(is_never(pattern), "{pattern}");
+    }
+    // U+212A is a k in another case.
+    for pattern in ["(?i)\u{212a}", "é?", "é|x", r"\W", "(?:é)*", "^"] {
+        assert!(!is_never(pattern), "{pattern}");
+    }
+}
+
+#[test]
 fn a_wrong_pattern_is_refused_and_a_fixed_one_is_none() {
     assert!(parse(&["("], PatternOptions::default()).is_err());
     let fixed = PatternOptions { fixed: true, ..PatternOptions::default() };
@@ -78,8 +108,9 @@ proptest! {
         line in "[abcABkKsSéÉſK .]{0,14}",
         ignore_case in any::<bool>(),
         unicode in any::<bool>(),
+        by_line in any::<bool>(),
     ) {
-        let options = PatternOptions { ignore_case, unicode, is_plain: true, ..PatternOptions::default() };
+        let options = PatternOptions { ignore_case, unicode, by_line, is_plain: true, ..PatternOptions::default() };
         // Some classes need Unicode.
         let Ok(expressions) = parse(&patterns, options) else { return Ok(()) };
         let query = trigram_query(&expressions);
@@ -109,6 +140,7 @@ fn expression() -> impl Strategy<Value = String> {
         1 => Just("[A-Ta-tK-Z0-9ſ-ƀ_éÉ]".to_owned()),
         1 => Just("[A-Za-z0-9_]".to_owned()),
         1 => Just(r"\w".to_owned()),
+        1 => Just(r"\s".to_owned()),
         1 => Just(r"\b".to_owned()),
         1 => Just("^".to_owned()),
         1 => Just("$".to_owned()),
