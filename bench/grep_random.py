@@ -107,7 +107,7 @@ def cells(args, number, flags, pattern, without=frozenset()):
 
 
 def is_same_work(ours, theirs):
-    """Whether a peer found about what we found. csearch leaves some files out; git knows no `\\p{Greek}`."""
+    """Whether a peer found about what we found. csearch leaves some files out; git refuses `\\p{Greek}`."""
     return (theirs > 0 or ours == 0) and abs(ours - theirs) <= max(2, 0.02 * ours)
 
 
