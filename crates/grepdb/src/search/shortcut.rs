@@ -30,6 +30,8 @@ pub(crate) enum Shortcut {
     Short(ClassSequence),
     /// Every matching line has it.
     Long(Steps),
+    /// Every matching line begins with it. The needle has a line end before it.
+    Begin(Box<Finder<'static>>),
     /// Other lines may match as well.
     OneOf(ByteClass),
 }
@@ -53,6 +55,10 @@ impl Shortcut {
         if matches_every_line(expression) {
             return Some(literal(b""));
         }
+        if let Some(begin) = literal_begin(expression) {
+            let needle = [b"\n", &begin[..]].concat();
+            return Some(Self::Begin(Box::new(Finder::new(&needle).into_owned())));
+        }
         if !expression.properties().look_set().is_empty() {
             return None;
         }
@@ -62,20 +68,22 @@ impl Shortcut {
             let class = ByteClass::of(class).0.ascii();
             return (class.ranges() > 0).then_some(Self::OneOf(class));
         };
-        if sequence.iter().any(|class| class.contains(b'\n') || class.ranges() > RANGES_MAX) {
+        if sequence.iter().any(|class| class.contains(b'\n')) {
             return None;
         }
+        let is_slow = sequence.iter().any(|class| class.ranges() > RANGES_MAX);
         match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
             Some(bytes) => Some(literal(&bytes)),
             None if has_few(&sequence) => Some(Self::Rare(sequence)),
-            None if sequence.len() <= SEQUENCE_LEN_MAX => Some(Self::Short(sequence)),
+            // Short steps are no faster than the matcher.
+            None if sequence.len() <= SEQUENCE_LEN_MAX => (!is_slow).then_some(Self::Short(sequence)),
             None => Steps::new(sequence).map(Self::Long),
         }
     }
 
     /// Whether it answers always.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self, Self::Literal(_) | Self::Short(_) | Self::Long(_))
+        matches!(self, Self::Literal(_) | Self::Short(_) | Self::Long(_) | Self::Begin(_))
     }
 
     /// The first matching line of `text[from..to]`, which is whole lines.
@@ -93,6 +101,8 @@ impl Shortcut {
             }
             Self::Short(sequence) => answer(find(sequence, &text[..to], from, to)),
             Self::Long(steps) => answer(steps.find(&text[..to], from)),
+            Self::Begin(finder) if text[from..to].starts_with(&finder.needle()[1..]) => Answer::At(from),
+            Self::Begin(finder) => answer(finder.find(&text[from..to]).map(|at| from + at + 1)),
             Self::OneOf(class) => {
                 let first = text[from..to].iter().take(FIRST_BYTES);
                 let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);
@@ -110,17 +120,21 @@ pub(crate) struct Steps {
     sequence: ClassSequence,
     /// For each byte the distance from the last class to the nearest one before that has it.
     by_byte: Box<[u8; 256]>,
+    /// For each byte whether the last class has it.
+    is_last: Box<[bool; 256]>,
 }
 
 impl Steps {
     fn new(sequence: ClassSequence) -> Option<Self> {
         let mut by_byte = Box::new([u8::try_from(sequence.len()).ok()?; 256]);
-        let (_, before) = sequence.split_last()?;
+        let (last, before) = sequence.split_last()?;
+        let mut is_last = Box::new([false; 256]);
+        (0..=u8::MAX).for_each(|byte| is_last[byte as usize] = last.contains(byte));
         for (at, class) in before.iter().enumerate() {
             let step = (before.len() - at) as u8;
             (0..=u8::MAX).filter(|&byte| class.contains(byte)).for_each(|byte| by_byte[byte as usize] = step);
         }
-        Some(Self { sequence, by_byte })
+        Some(Self { sequence, by_byte, is_last })
     }
 
     fn find(&self, text: &[u8], from: usize) -> Option<usize> {
@@ -128,13 +142,24 @@ impl Steps {
         let mut end = from + last;
         while let Some(&byte) = text.get(end) {
             let step = self.by_byte[byte as usize];
-            if self.sequence[last].contains(byte) && is_at(&self.sequence, text, end - last) {
+            if self.is_last[byte as usize] && is_at(&self.sequence, text, end - last) {
                 return Some(end - last);
             }
             end += usize::from(step);
         }
         None
     }
+}
+
+/// The literal after the `^` of an expression that is nothing else.
+fn literal_begin(expression: &Hir) -> Option<Vec<u8>> {
+    let HirKind::Concat(parts) = expression.kind() else { return None };
+    let (first, rest) = parts.split_first()?;
+    if *first.kind() != HirKind::Look(Look::StartLF) {
+        return None;
+    }
+    let literal = sequence(&Hir::concat(rest.to_vec()))?;
+    literal.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.contains(&b'\n'))
 }
 
 /// Whether `expression` matches the empty string at the begin of each line, or at its end.
@@ -228,6 +253,12 @@ mod tests {
             (at(2), at(2), at(1))
         );
         assert_eq!((ask(".", "x\n"), ask(r"\w+", "\t+y")), (at(0), at(2)));
+        assert_eq!(
+            (ask("^ab", "ab\n"), ask("^ab", "xab\nab"), ask("^ab", "xab\na\nb")),
+            (at(0), at(4), Some(Answer::Nowhere))
+        );
+        let vowels = "[aeiou]{4,}";
+        assert_eq!((ask(vowels, "aexioaou"), ask(vowels, "ae\nioa")), (at(3), Some(Answer::Nowhere)));
         let number = "[0-9]{7,}";
         assert_eq!((ask(number, "123456a1234567"), ask(number, "123456\n7")), (at(7), Some(Answer::Nowhere)));
     }
@@ -236,7 +267,7 @@ mod tests {
     fn what_needs_the_matcher_is_left_to_it() {
         let open = Some(Answer::Open);
         assert_eq!((ask("[0-9]{4}-[0-9]", &"-".repeat(2_000)), ask(".", "\nx")), (open, open));
-        assert_eq!((ask(r"\bx", "x"), ask("^x", "x"), ask("aa|bb", "ab")), (None, None, None));
+        assert_eq!((ask(r"\bx", "x"), ask("^x+", "x"), ask("aa|bb", "ab")), (None, None, None));
         assert_eq!((ask("^$", "x"), ask("^x*$", "y"), ask(r"x*\b", "x")), (None, None, None));
         assert_eq!((ask("[^a]b", "xb"), ask("[é-ü]", "é")), (None, None), "characters of several bytes");
     }
@@ -246,7 +277,7 @@ mod tests {
         let part = proptest::sample::select(
             &[
                 "a", "b", "_", "x", "é", "[0-9]", "[a-d_]", "[ab]", "[^a]", ".", "ab_", r"\w", "[a-é]",
-                "(a|b)", "^", "$",
+                "[a0_x2]", "(a|b)", "^", "$",
             ][..],
         );
         let times =
