@@ -96,8 +96,8 @@ pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<LineMatcher, F
         builder.ban_byte(Some(0));
     }
     // A limit may refuse the patterns, which has to show at once.
-    let is_fixed = flags.no_unicode || flags.regex_size_limit.is_some() || flags.dfa_size_limit.is_some();
-    let build = if is_fixed { LineMatcher::new } else { LineMatcher::with_ascii };
+    let is_one = flags.no_unicode || flags.regex_size_limit.is_some() || flags.dfa_size_limit.is_some();
+    let build = if is_one { LineMatcher::new } else { LineMatcher::with_ascii };
     build(builder, patterns).map_err(|error| {
         if let Some(mistake) = patterns.iter().find_map(|pattern| mistake(pattern, !flags.no_unicode)) {
             return Failure(format!("{mistake}; -F takes it as text"));

@@ -25,7 +25,6 @@ pub struct LineMatcher {
     patterns: Vec<String>,
     ascii: Option<RegexMatcher>,
     whole: OnceLock<RegexMatcher>,
-    may_end_at_cr: bool,
 }
 
 impl LineMatcher {
@@ -35,8 +34,7 @@ impl LineMatcher {
     /// As [`RegexMatcherBuilder::build_many`].
     pub fn new(builder: RegexMatcherBuilder, patterns: &[impl AsRef<str>]) -> Result<Self, Error> {
         let whole = OnceLock::from(builder.build_many(patterns)?);
-        let may_end_at_cr = may_end_at_cr(patterns);
-        Ok(Self { builder, patterns: Vec::new(), ascii: None, whole, may_end_at_cr })
+        Ok(Self { builder, patterns: Vec::new(), ascii: None, whole })
     }
 
     /// The same, fast for ASCII, if `builder` reads the patterns with Unicode and keeps the limits of its automata.
@@ -51,9 +49,8 @@ impl LineMatcher {
         let Ok(ascii) = builder.clone().unicode(false).build_many(patterns) else {
             return Self::new(builder, patterns);
         };
-        let may_end_at_cr = may_end_at_cr(patterns);
         let patterns = patterns.iter().map(|pattern| pattern.as_ref().to_owned()).collect();
-        Ok(Self { builder, patterns, ascii: Some(ascii), whole: OnceLock::new(), may_end_at_cr })
+        Ok(Self { builder, patterns, ascii: Some(ascii), whole: OnceLock::new() })
     }
 
     /// The matcher for any text.
@@ -74,20 +71,10 @@ impl LineMatcher {
         self.ascii.as_ref().filter(|_| text.is_ascii()).unwrap_or_else(|| self.whole())
     }
 
-    /// Whether a pattern itself may ask that `\r` ends lines.
-    pub(crate) fn may_end_at_cr(&self) -> bool {
-        self.may_end_at_cr
-    }
-
     /// Either matcher: for what does not depend on a text.
     pub(crate) fn any(&self) -> &RegexMatcher {
         self.ascii.as_ref().unwrap_or_else(|| self.whole())
     }
-}
-
-/// Whether a pattern may set the flag `R`, with which `$` matches before and behind `\r`.
-fn may_end_at_cr(patterns: &[impl AsRef<str>]) -> bool {
-    patterns.iter().any(|pattern| pattern.as_ref().contains("(?") && pattern.as_ref().contains('R'))
 }
 
 /// Whether a pattern may name characters that are not ASCII. Without case some match ASCII: U+212A is a k.

@@ -180,9 +180,9 @@ impl NeedleSet {
             let needles = literals(sequences);
             return Self { needles, has_line_end: false, bytes_per_hit_min: BYTES_PER_LITERAL_MIN };
         }
-        let at_end = line_end(expression).filter(|_| by_line).map(|last| {
-            let known = last.suffix.len().saturating_sub(SEQUENCE_LEN_MAX - 1);
-            [&last.suffix[known..], &[ByteClass::single(b'\n')]].concat()
+        let at_end = (by_line && ends_line(expression)).then(|| {
+            let known = info.suffix.len().saturating_sub(SEQUENCE_LEN_MAX - 1);
+            [&info.suffix[known..], &[ByteClass::single(b'\n')]].concat()
         });
         Self {
             needles: windows(at_end.iter().chain(sequences)),
@@ -197,12 +197,10 @@ impl NeedleSet {
     }
 }
 
-/// What comes before the `$` at the end of an expression.
-fn line_end(hir: &Hir) -> Option<ExprInfo> {
-    let HirKind::Concat(parts) = hir.kind() else { return None };
-    let (last, before) = parts.split_last()?;
-    let of = |parts: &[Hir]| ExprInfo::new(&Hir::concat(parts.to_vec())).without_exact();
-    matches!(last.kind(), HirKind::Look(Look::EndLF)).then(|| of(before))
+/// Whether an expression has `$` at its end.
+fn ends_line(hir: &Hir) -> bool {
+    let HirKind::Concat(parts) = hir.kind() else { return false };
+    parts.last().is_some_and(|last| *last.kind() == HirKind::Look(Look::EndLF))
 }
 
 /// The literals in `sequences`.
@@ -264,9 +262,7 @@ impl<'n> NeedleStats<'n> {
         by_count.sort_by_key(|(count, _)| *count);
         let (least, rarest) = *by_count.first()?;
         let others = by_count[1..].iter().take(OTHERS_MAX).map(|(_, needle)| *needle).collect();
-        let bytes_per_hit_min = self.needles.bytes_per_hit_min;
-        let has_line_end = self.needles.has_line_end;
-        (least <= count_max).then_some(Prefilter { rarest, others, has_line_end, bytes_per_hit_min })
+        (least <= count_max).then_some(Prefilter { rarest, others, set: self.needles })
     }
 }
 
@@ -275,8 +271,7 @@ impl<'n> NeedleStats<'n> {
 pub(crate) struct Prefilter<'n> {
     rarest: &'n Needle,
     others: Vec<&'n Needle>,
-    has_line_end: bool,
-    bytes_per_hit_min: usize,
+    set: &'n NeedleSet,
 }
 
 /// A line that the prefilter admits costs this many times as much as a hit, because the matcher runs as well.
@@ -287,12 +282,12 @@ const FEW_LINES: usize = 8;
 impl Prefilter<'_> {
     /// Whether it admits every line of `text` that matches.
     pub(crate) fn is_for(&self, text: &[u8]) -> bool {
-        !self.has_line_end || text.ends_with(b"\n")
+        !self.set.has_line_end || text.ends_with(b"\n")
     }
 
     /// Whether this many admitted lines in this many bytes are too many to help.
     pub(crate) fn admits_many(&self, lines: usize, bytes: usize) -> bool {
-        lines > FEW_LINES && lines * self.bytes_per_hit_min * ADMITTED_COST > bytes
+        lines > FEW_LINES && lines * self.set.bytes_per_hit_min * ADMITTED_COST > bytes
     }
 
     /// The first position in `text[from..to]` at which the rarest needle begins. The match may end beyond `to`.

@@ -17,14 +17,21 @@ pub struct QueryPlan {
     pub(crate) query: TrigramQuery,
     pub(crate) needles: NeedleSet,
     pub(crate) shortcut: Option<Shortcut>,
+    /// `\r` ends lines for `^` or `$`: a pattern itself may set the flag `R`.
+    pub(crate) may_end_at_cr: bool,
     /// No text that is all ASCII can match.
     pub(crate) is_never_ascii: bool,
 }
 
 impl QueryPlan {
     /// Reads every line of every file.
-    pub const FULL_SCAN: Self =
-        Self { query: TrigramQuery::Any, needles: NeedleSet::NONE, shortcut: None, is_never_ascii: false };
+    pub const FULL_SCAN: Self = Self {
+        query: TrigramQuery::Any,
+        needles: NeedleSet::NONE,
+        shortcut: None,
+        may_end_at_cr: false,
+        is_never_ascii: false,
+    };
 
     /// The plan for lines that match one of `patterns`.
     ///
@@ -38,8 +45,10 @@ impl QueryPlan {
             Some(shortcut) if shortcut.is_complete() => NeedleSet::NONE,
             _ => NeedleSet::new(&expressions, query.is_narrow(), options.by_line),
         };
+        let may_end_at_cr =
+            expressions.iter().any(|expression| expression.properties().look_set().contains_anchor_crlf());
         let is_never_ascii = !expressions.iter().any(may_be_ascii);
-        Ok(Self { query, needles, shortcut, is_never_ascii })
+        Ok(Self { query, needles, shortcut, may_end_at_cr, is_never_ascii })
     }
 
     /// The same plan without the index: it reads every chunk.

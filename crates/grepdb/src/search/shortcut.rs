@@ -72,7 +72,7 @@ impl Shortcut {
             return None;
         }
         let is_slow = sequence.iter().any(|class| class.ranges() > RANGES_MAX);
-        match sequence.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>() {
+        match bytes(&sequence) {
             Some(bytes) => Some(literal(&bytes)),
             None if has_few(&sequence) => Some(Self::Rare(sequence)),
             // Short steps are no faster than the matcher.
@@ -158,8 +158,13 @@ fn literal_begin(expression: &Hir) -> Option<Vec<u8>> {
     if *first.kind() != HirKind::Look(Look::StartLF) {
         return None;
     }
-    let literal = sequence(&Hir::concat(rest.to_vec()))?;
-    literal.iter().map(ByteClass::byte).collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.contains(&b'\n'))
+    let rest = rest.iter().map(sequence).collect::<Option<Vec<_>>>()?.concat();
+    bytes(&rest).filter(|bytes| !bytes.contains(&b'\n'))
+}
+
+/// The literal that a sequence is, if each class has one byte.
+fn bytes(sequence: &[ByteClass]) -> Option<Vec<u8>> {
+    sequence.iter().map(ByteClass::byte).collect()
 }
 
 /// Whether `expression` matches the empty string at the begin of each line, or at its end.

@@ -71,7 +71,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         // \n.
         let skips_text = !searcher.invert_match()
             && !searcher.line_terminator().is_crlf()
-            && !search.matcher.may_end_at_cr()
+            && !search.plan.may_end_at_cr
             && !search.every_file
             && !searcher.passthru()
             && !is_multi_line
