@@ -102,6 +102,16 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, SearchReport
 }
 
 fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
+    // The fast line printer, as on the command line.
+    let lines = (!pattern.multi_line).then_some(LineFormat { path: true, number: true });
+    searched_as(database, pattern, &OutputFormat::standard(StandardBuilder::new(), lines))
+}
+
+fn searched_as(
+    database: &Database,
+    pattern: Pattern,
+    format: &OutputFormat,
+) -> crate::Result<(Lines, SearchReport)> {
     let reading = PatternOptions {
         ignore_case: pattern.ignore_case,
         unicode: true,
@@ -112,11 +122,7 @@ fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, S
         matcher: &LineMatcher::with_ascii(pattern.builder(), &[pattern.text]).unwrap(),
         plan: QueryPlan::new(&[pattern.text], reading)?,
         searcher: &pattern.searcher(),
-        // The fast line printer, as on the command line.
-        format: &OutputFormat::standard(
-            StandardBuilder::new(),
-            (!pattern.multi_line).then_some(LineFormat { path: true, number: true }),
-        ),
+        format,
         color: false,
         separator: b"",
         follows_output: false,

@@ -23,6 +23,9 @@ use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::segment::{ChunkRun, Segment};
 use crate::tuning::CHUNK_BYTES;
 
+/// Of a line that fills so many chunks, the begin is searched first if one match is enough.
+const LONG_LINE_CHUNKS: usize = 4;
+
 /// Searches the file in `run`.
 pub(super) fn search_large_file<'o, W: Write + Send>(
     worker: &mut Worker<'o, W>,
@@ -164,6 +167,16 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     ) -> Result<Ended> {
         if !self.file.counts_lines() {
             self.next = chunks.start;
+        }
+        if chunks.len() >= LONG_LINE_CHUNKS && self.file.needs_one_match() {
+            let begin = self.text.of(chunks.start..chunks.start + 1)?;
+            if worker.matches_begin(begin.text()) {
+                if worker.search_if_stale(printer, self.entry)? {
+                    return Ok(Ended::Stale);
+                }
+                self.file.count_match();
+                return Ok(Ended::File);
+            }
         }
         let text = self.text.of(chunks.clone())?;
         let text = text.text();

@@ -66,8 +66,10 @@ impl PlainFile {
                         return true;
                     }
                 }
-                PlainFormat::Count { .. } => {}
-                PlainFormat::Path | PlainFormat::Nothing => return true,
+                PlainFormat::Count { .. } | PlainFormat::Path | PlainFormat::Nothing => {}
+            }
+            if self.needs_one_match() {
+                return true;
             }
             next = worker.find_line(text, end, text.len());
         }
@@ -98,6 +100,16 @@ impl PlainFile {
     /// Whether line ends of text without a match have to be counted.
     pub(crate) fn counts_lines(&self) -> bool {
         matches!(self.format, PlainFormat::Lines(LineFormat { number: true, .. }))
+    }
+
+    /// Whether one match in the file is enough.
+    pub(crate) fn needs_one_match(&self) -> bool {
+        matches!(self.format, PlainFormat::Path | PlainFormat::Nothing)
+    }
+
+    /// Counts a match in a line that is not known as a whole.
+    pub(crate) fn count_match(&mut self) {
+        self.matches += 1;
     }
 
     /// Ends `text`. The file goes on with the next piece.

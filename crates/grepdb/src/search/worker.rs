@@ -33,6 +33,8 @@ use crate::tuning as t;
 
 /// The shortcut may answer this often in a text that it does not know. Beyond that it has to know more lines than not.
 const OPEN_MAX: usize = 4;
+/// Bytes behind a match that an assertion may look at: one character.
+const LOOK_AHEAD_BYTES: usize = 4;
 
 pub(crate) struct Worker<'a, W> {
     pub(crate) state: &'a SearchState<'a, W>,
@@ -152,6 +154,18 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             from = end;
         }
         None
+    }
+
+    /// Whether the begin of a line is enough to tell that the line matches. No assertion looks further than
+    /// [`LOOK_AHEAD_BYTES`] behind a match, so the rest of the line can't undo it.
+    pub(crate) fn matches_begin(&self, begin: &[u8]) -> bool {
+        let Search { matcher, plan, .. } = self.state.search;
+        if plan.is_never_ascii && begin.is_ascii() {
+            return false;
+        }
+        // The matcher cannot fail.
+        let found = matcher.of(begin).find(begin).ok().flatten();
+        found.is_some_and(|found| found.end() + LOOK_AHEAD_BYTES <= begin.len())
     }
 
     /// The matcher for the lines from `from`, unless none of them can match, and where they end.

@@ -1,7 +1,9 @@
 //! Lines that are longer than a chunk: nothing in them is missed, and the index still answers for them.
 
-use super::{PATTERNS, Pattern, build, same_lines, searched, write};
-use crate::engine::{Database, Location};
+use grep_printer::{SummaryBuilder, SummaryKind};
+
+use super::{PATTERNS, Pattern, build, same_lines, searched, searched_as, searched_in, write};
+use crate::engine::{Database, Location, OutputFormat, PlainFormat};
 use crate::tuning::CHUNK_BYTES;
 
 /// Text of a piece of a large file.
@@ -59,6 +61,41 @@ fn the_index_answers_for_long_lines() {
         assert_eq!(chunks("needle.*foo_bar", multi_line), (1, 7, 11), "parts of one line");
         assert_eq!(chunks("needle.*nowhere", multi_line), (0, 0, 11));
     }
+}
+
+#[test]
+fn the_begin_of_a_line_tells_only_what_the_rest_can_not_undo() {
+    let root = tempfile::tempdir().unwrap();
+    let begins = ["needle", "needlé", "a needles", "need", "fooneedle", "need\nneedle"];
+    for (number, begin) in begins.into_iter().enumerate() {
+        // At both ends of the line, and around the end of its first chunk.
+        let places = [0, 10 * PIECE - begin.len(), PIECE - begin.len(), PIECE - 3, PIECE + 1];
+        for (place, at) in places.into_iter().enumerate() {
+            let text = line(10 * PIECE, &[(at, begin)]);
+            write(root.path(), format!("{number}/{place}").as_bytes(), &text, 100);
+        }
+    }
+    write(root.path(), b"short", b"needle-\n", 100);
+    build(root.path());
+    let database = Database::open(&Location::in_tree(root.path())).unwrap().unwrap();
+    let mut summary = SummaryBuilder::new();
+    summary.kind(SummaryKind::PathWithMatch);
+    let paths = OutputFormat::summary(summary, Some(PlainFormat::Path));
+    let searched = |text| {
+        let pattern = Pattern { text, ignore_case: false, multi_line: false };
+        let (lines, all) = searched_in(&database, pattern).unwrap();
+        let (found, few) = searched_as(&database, pattern, &paths).unwrap();
+        assert!(found.keys().eq(lines.keys()), "{text}: {:?} {:?}", found.keys(), lines.keys());
+        assert!(!found.is_empty() && few.trouble.is_empty(), "{text}");
+        (few.text_bytes, all.text_bytes)
+    };
+    for text in
+        ["needle", r"\bneedle\b", r"needle\B", "needle$", "^needle", "n.*e", "dle.*", r"dl\w", "-$", "é"]
+    {
+        searched(text);
+    }
+    let (few, all) = searched("-");
+    assert!(few * 5 < all, "{few} of {all} bytes");
 }
 
 #[test]
