@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
     use crate::index::posting_list::{Candidates, find_list};
-    use crate::tuning::FINE_LIST_SUBCHUNKS;
+    use crate::tuning::FINE_LIST_SUBCHUNKS_MAX;
 
     /// The section and the directory of `chunks`, and the number of parts in the temporary file.
     fn lists(
@@ -313,12 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_middling_length_tell_the_units() {
-        let chunks = *FINE_LIST_SUBCHUNKS.start() as u32;
-        let all: Vec<_> = (0..chunks).map(|chunk| vec![(5, 1 << (chunk % 16)), (6, 1)]).collect();
-        let (section, directory, _) = lists(&all, usize::MAX, 1);
-        let found = masks(&section, &directory, Trigram(5), chunks);
-        assert!(found.iter().enumerate().all(|(chunk, &mask)| mask == 1 << (chunk % 16)));
+    fn lists_tell_the_subchunks_unless_they_are_long() {
+        let tells_subchunks = |chunks: u32| {
+            let all: Vec<_> = (0..chunks).map(|chunk| vec![(5, 1 << (chunk % 16)), (6, 1)]).collect();
+            let (section, directory, _) = lists(&all, usize::MAX, 1);
+            let found = masks(&section, &directory, Trigram(5), chunks);
+            found.iter().enumerate().all(|(chunk, &mask)| mask == 1 << (chunk % 16))
+        };
+        let most = FINE_LIST_SUBCHUNKS_MAX as u32;
+        assert_eq!([1, 16, most, most + 1].map(tells_subchunks), [true, true, true, false]);
     }
 
     #[test]

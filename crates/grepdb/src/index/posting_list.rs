@@ -3,14 +3,14 @@
 //! In: the postings of each trigram, in order. Out: a section of lists in trigram order, in blocks that are read and
 //! checked one by one, and the directory of these blocks. Later, for one trigram, the subchunks that may hold it.
 //!
-//! A list names chunks, or subchunks if its length is in `tuning::FINE_LIST_SUBCHUNKS`.
+//! A list names subchunks, or chunks if it would be longer than `tuning::FINE_LIST_SUBCHUNKS_MAX`.
 //!
 //! It does not collect and sort postings (`posting_collector`), or combine lists (`search`).
 
 use crate::encoding::{ByteReader, checksum, put_varint};
 use crate::index::interpolative;
 use crate::index::trigram::Trigram;
-use crate::tuning::{FINE_LIST_CHUNKS_PART, FINE_LIST_SUBCHUNKS, INDEX_BLOCK_BYTES, SUBCHUNKS};
+use crate::tuning::{FINE_LIST_SUBCHUNKS_MAX, INDEX_BLOCK_BYTES, SUBCHUNKS};
 
 /// For each chunk of a segment its candidate subchunks, as bits.
 pub(crate) type Candidates = Vec<u16>;
@@ -59,9 +59,7 @@ impl ListWriter {
             (self.first, self.last) = (Some(trigram), trigram.0);
         }
         let subchunks: usize = entries.iter().map(|entry| entry.mask.count_ones() as usize).sum();
-        let fine_min =
-            FINE_LIST_SUBCHUNKS.start().min(&(self.chunks as usize / FINE_LIST_CHUNKS_PART)).to_owned();
-        let is_fine = (fine_min..=*FINE_LIST_SUBCHUNKS.end()).contains(&subchunks);
+        let is_fine = subchunks <= FINE_LIST_SUBCHUNKS_MAX;
         self.numbers.clear();
         if is_fine {
             for entry in entries {

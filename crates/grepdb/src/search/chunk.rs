@@ -10,9 +10,11 @@
 use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::index::trigram::SUBCHUNK_BYTES;
+use crate::search::block_source::TextBlock;
 use crate::search::chunk_files::ChunkFiles;
 use crate::search::damaged::search_on_disk;
 use crate::search::output::OutputSlot;
@@ -20,7 +22,8 @@ use crate::search::plain::PlainFile;
 use crate::search::print::Printer;
 use crate::search::state::ChunkTask;
 use crate::search::worker::Worker;
-use crate::tuning::SUBCHUNKS;
+use crate::store::segment::ChunkText;
+use crate::tuning::{FEW_SUBCHUNKS, FILE_MISSES_MAX, FILE_READS_FOR, SUBCHUNKS};
 
 /// Searches the files of a chunk that have a matching line.
 pub(super) fn search_candidates<'o, W: Write + Send>(
@@ -32,11 +35,15 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
     let segment = &state.database.segments[task.segment as usize];
     let mut files = ChunkFiles::new(segment, task.first);
     let mask = state.candidate_mask(task.segment, task.first);
-    let read = files.span(mask).and_then(|span| {
-        let begin = span.start;
-        state.chunk_text_span(segment, task.first, span).map(|text| (begin, text))
-    });
-    let (begin, text) = match read {
+    let read = match few_files(worker, task, &mut files, mask) {
+        Ok(Some(text)) => Ok((0, u16::MAX, ChunkText::whole(text))),
+        Ok(None) => files.span(mask).and_then(|span| {
+            let begin = span.start;
+            state.chunk_text_span(segment, task.first, span).map(|text| (begin, mask, text))
+        }),
+        Err(error) => Err(error),
+    };
+    let (begin, mask, text) = match read {
         Err(damage @ Error::Damaged { .. }) => return search_on_disk(worker, task, slot, damage),
         read => read?,
     };
@@ -107,6 +114,29 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
         Some((file, ..)) => finish(worker, file, &mut printer),
         None => Ok(()),
     }
+}
+
+/// The texts of the candidate files, read from disk, if that is quicker than decompression.
+fn few_files<W: Write + Send>(
+    worker: &mut Worker<'_, W>,
+    task: &ChunkTask,
+    files: &mut ChunkFiles<'_>,
+    mask: u16,
+) -> Result<Option<TextBlock>> {
+    let (read, missed) = worker.file_reads;
+    if mask.count_ones() > FEW_SUBCHUNKS || missed > read.max(FILE_MISSES_MAX) {
+        return Ok(None);
+    }
+    let Some(few) = files.few(mask, |number, entry| worker.is_wanted(task, number, entry))? else {
+        return Ok(None);
+    };
+    let begin = Instant::now();
+    let text = files.read(few, worker.state);
+    worker.file_reads = match text {
+        Some(_) if begin.elapsed() < FILE_READS_FOR => (read + 1, missed),
+        _ => (read, missed + 1),
+    };
+    Ok(text)
 }
 
 /// Ends a file that was printed straight from the text.

@@ -1,16 +1,24 @@
 //! The files of a chunk, by their position in its text.
 //!
-//! In: a chunk, and positions. Out: the file at a position, and the span of text to decompress.
+//! In: a chunk, its candidate subchunks, and positions. Out: the span of text to decompress, and the file at a position.
+//! Where few files are candidates, their bytes on disk are read instead.
 //!
-//! It does not read texts.
+//! It does not decompress.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use faultless_os::file::read_cached;
 
 use crate::error::Result;
 use crate::index::trigram::SUBCHUNK_BYTES;
+use crate::search::block_source::TextBlock;
+use crate::search::staleness::open_as_known;
+use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::Segment;
-use crate::tuning::{HALF_BYTES, SUBCHUNKS};
+use crate::tree::content::has_mark;
+use crate::tuning::{FILE_READ_BYTES, FILE_READ_PART, HALF_BYTES, SUBCHUNKS};
 
 /// The files of a chunk, read on first use.
 pub(super) struct ChunkFiles<'s> {
@@ -19,10 +27,31 @@ pub(super) struct ChunkFiles<'s> {
     known: Option<LoadedFiles>,
 }
 
-/// Entries, and the positions of their texts.
+/// Entries with their numbers, and the positions of their texts.
 struct LoadedFiles {
-    entries: Vec<FileEntry>,
+    entries: Vec<(u32, FileEntry)>,
     begins: Vec<usize>,
+}
+
+impl LoadedFiles {
+    /// Files one behind the other, and the length of their texts.
+    fn new(entries: Vec<(u32, FileEntry)>) -> (Self, usize) {
+        let mut next = 0;
+        let begins = entries.iter().map(|(_, entry)| {
+            let begin = next;
+            next += entry.text_bytes as usize + usize::from(entry.ends_open);
+            begin
+        });
+        let begins = begins.collect();
+        (Self { entries, begins }, next)
+    }
+}
+
+/// The files with the candidates of a chunk.
+pub(super) struct FewFiles {
+    files: LoadedFiles,
+    /// Length of their texts.
+    len: usize,
 }
 
 /// If fewer subchunks than this follow the last candidate, the chunk is decompressed to its end. Reading the file
@@ -38,15 +67,8 @@ impl<'s> ChunkFiles<'s> {
         let known = match self.known.take() {
             Some(known) => known,
             None => {
-                let entries = self.segment.files_of_chunk(self.chunk)?;
-                let mut next = 0;
-                let begins = entries.iter().map(|entry| {
-                    let begin = next;
-                    next += entry.text_bytes as usize + usize::from(entry.ends_open);
-                    begin
-                });
-                let begins = begins.collect();
-                LoadedFiles { entries, begins }
+                let numbers = self.segment.file_numbers(self.chunk)?;
+                LoadedFiles::new(numbers.zip(self.segment.files_of_chunk(self.chunk)?).collect()).0
             }
         };
         Ok(self.known.insert(known))
@@ -70,15 +92,55 @@ impl<'s> ChunkFiles<'s> {
         Ok(begins.get(at_or_before).copied().unwrap_or(0)..begins.get(next).copied().unwrap_or(all))
     }
 
+    /// The files that hold the subchunks of `mask`, if they are so few that reading them is quicker than decompression.
+    pub(super) fn few(
+        &mut self,
+        mask: u16,
+        is_wanted: impl Fn(u32, &FileEntry) -> bool,
+    ) -> Result<Option<FewFiles>> {
+        let span = self.span(mask)?;
+        let spared_bytes = span.end - span.start / HALF_BYTES * HALF_BYTES;
+        let LoadedFiles { entries, begins } = self.known()?;
+        let is_candidate = |begin: usize, len: usize| {
+            let [first, last] = [begin, begin + len - 1].map(|at| (at / SUBCHUNK_BYTES).min(SUBCHUNKS - 1));
+            mask >> first & ((2 << (last - first)) - 1) as u16 != 0
+        };
+        let few = entries.iter().zip(begins).filter(|((number, entry), begin)| {
+            let len = entry.text_bytes as usize;
+            len > 0 && is_candidate(**begin, len) && is_wanted(*number, entry)
+        });
+        let (files, len) = LoadedFiles::new(few.map(|(file, _)| file.clone()).collect());
+        let cost_bytes = files.entries.len() * FILE_READ_BYTES + len / FILE_READ_PART;
+        Ok((cost_bytes <= spared_bytes).then_some(FewFiles { files, len }))
+    }
+
+    /// The texts of `few`, read from disk, if the page cache holds them and they are as the database knows them. The
+    /// chunk consists of these files from then on.
+    pub(super) fn read<W>(&mut self, few: FewFiles, state: &SearchState<'_, W>) -> Option<TextBlock> {
+        let FewFiles { files, len } = few;
+        let mut text = state.search.block_source.block(len);
+        for ((_, entry), &begin) in files.entries.iter().zip(&files.begins) {
+            let end = begin + entry.text_bytes as usize;
+            let file = open_as_known(&state.database.location, entry)?;
+            if !read_cached(&file, &mut text[begin..end], 0) || has_mark(&text[begin..end]) {
+                return None;
+            }
+            text[end..end + usize::from(entry.ends_open)].fill(b'\n');
+        }
+        state.text_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        self.known = Some(files);
+        Some(text)
+    }
+
     /// The file at position `at`: number, entry, and span of its text.
     pub(super) fn at(&mut self, at: usize) -> Result<Option<(u32, &FileEntry, Range<usize>)>> {
-        let first = self.segment.file_numbers(self.chunk)?.start;
         let LoadedFiles { entries, begins } = self.known()?;
         let after = begins.partition_point(|&begin| begin <= at);
         // Of several files that begin here, only the last is not empty.
-        let Some(number) = after.checked_sub(1) else { return Ok(None) };
-        let span = begins[number]..begins[number] + entries[number].text_bytes as usize;
-        let is_inside = span.end + usize::from(entries[number].ends_open) > at;
-        Ok(is_inside.then(|| (first + number as u32, &entries[number], span)))
+        let Some(last) = after.checked_sub(1) else { return Ok(None) };
+        let (number, entry) = &entries[last];
+        let span = begins[last]..begins[last] + entry.text_bytes as usize;
+        let is_inside = span.end + usize::from(entry.ends_open) > at;
+        Ok(is_inside.then_some((*number, entry, span)))
     }
 }

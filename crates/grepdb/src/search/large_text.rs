@@ -11,17 +11,16 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use faultless_os::file::{open_regular, read_cached};
+use faultless_os::file::read_cached;
 
 use crate::error::{Error, Result};
-use crate::path::disk_path;
 use crate::search::block_source::TextBlock;
 use crate::search::damaged::rest_on_disk;
-use crate::search::staleness::is_as_known;
+use crate::search::staleness::open_as_known;
 use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::{ChunkRun, ChunkText, Segment};
-use crate::tree::content::{TextReader, is_stored_as_it_is};
+use crate::tree::content::{MARK_BYTES, TextReader, has_mark};
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
 /// Reads the text of a large file.
@@ -87,12 +86,9 @@ impl<'a, W> LargeText<'a, W> {
 
     fn file(&mut self) -> Option<&File> {
         let open = || {
-            let entry = self.entry;
-            let is_text = entry.size_bytes == entry.text_bytes && entry.mtime_ns != 0;
-            let path = is_text.then(|| disk_path(&self.state.database.location.root, &entry.path))?;
-            let file = open_regular(&path).ok()?;
-            let is_known = is_as_known(entry, &file.metadata().ok()?);
-            (is_known && is_stored_as_it_is(&file)).then_some(file)
+            let mut head = [0; MARK_BYTES];
+            open_as_known(&self.state.database.location, self.entry)
+                .filter(|file| read_cached(file, &mut head, 0) && !has_mark(&head))
         };
         self.file.get_or_insert_with(open).as_ref()
     }

@@ -4,9 +4,11 @@
 //!
 //! The checks of a search are limited in time. Files beyond the limit are printed unchecked, and counted.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use faultless_os::file::open_regular;
 
 use crate::path::disk_path;
 use crate::store::database::Location;
@@ -17,6 +19,13 @@ use crate::tuning::{CHECKS_FOR, CHECKS_PART};
 /// Whether a file with this `metadata` is as `entry` says.
 pub(super) fn is_as_known(entry: &FileEntry, metadata: &Metadata) -> bool {
     (metadata.len(), mtime_ns(metadata)) == (entry.size_bytes, entry.mtime_ns)
+}
+
+/// Opens the file of `entry` if it is as the entry says, and of the size of its text.
+pub(super) fn open_as_known(location: &Location, entry: &FileEntry) -> Option<File> {
+    let may_be_text = entry.size_bytes == entry.text_bytes && entry.mtime_ns != 0;
+    let file = may_be_text.then(|| open_regular(&disk_path(&location.root, &entry.path)))?.ok()?;
+    is_as_known(entry, &file.metadata().ok()?).then_some(file)
 }
 
 /// The checks of one search.

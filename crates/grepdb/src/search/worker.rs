@@ -50,6 +50,8 @@ pub(crate) struct Worker<'a, W> {
     pub(crate) is_plain: bool,
     /// The searcher needs the whole text of a file.
     pub(crate) is_multi_line: bool,
+    /// How often files on disk could be read instead of the text of a chunk, and how often they could not.
+    pub(crate) file_reads: (usize, usize),
     /// What to look for before the matcher runs. Chosen by the texts seen so far.
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
@@ -90,6 +92,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             skips_text,
             is_plain,
             is_multi_line,
+            file_reads: (0, 0),
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
             texts_seen: 0,

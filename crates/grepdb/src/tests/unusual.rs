@@ -142,3 +142,33 @@ fn files_without_a_length_that_have_text_are_read() {
     let there = chunks[0].0 as i64;
     assert!((there - text.len() as i64).abs() < 200 && there > 0, "{there} of {}", text.len());
 }
+
+#[test]
+fn few_candidate_files_are_read_themselves_if_they_are_as_known() {
+    let root = tempfile::tempdir().unwrap();
+    let other = "nothing of note\n".repeat(200);
+    for number in 0..40 {
+        write(root.path(), format!("{number:02}").as_bytes(), other.as_bytes(), 100);
+    }
+    write(root.path(), b"05", b"a needle\nand its end", 100);
+    write(root.path(), b"22", b"needles\n", 100);
+    build(root.path());
+    let needles = |lines: usize| {
+        let (found, searched) = searched(root.path(), PATTERNS[0]).unwrap();
+        assert_eq!(found.values().flatten().count(), lines, "{found:?}");
+        assert!(searched.trouble.is_empty(), "{searched:?}");
+        searched.text_bytes
+    };
+    let all = 40 * other.len() as u64;
+    assert!(needles(2) < all / 3);
+    // The text of the chunk tells that a file has to be searched that has changed.
+    write(root.path(), b"22", b"needle\nneedle\n", 50);
+    assert!(needles(3) > all / 2);
+    // A file in UTF-16 is no text, though both have the same size without the mark.
+    let text = format!("\u{feff}{}needle", "€".repeat(8));
+    let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(bytes.len(), text.len() - "\u{feff}".len());
+    write(root.path(), b"33", &bytes, 50);
+    update(root.path());
+    needles(4);
+}

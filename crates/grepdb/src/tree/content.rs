@@ -12,7 +12,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
-use faultless_os::file::read_cached;
 
 /// A NUL byte within this prefix makes a file binary, bytes: the size of ripgrep's first buffer.
 pub(crate) const BINARY_PREFIX_BYTES: usize = 64 << 10;
@@ -38,11 +37,12 @@ pub(crate) fn has_utf32_bom(file: &File) -> bool {
         && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
 }
 
-/// Whether the bytes of a file of at least four bytes are its text, as far as the page cache tells.
-pub(crate) fn is_stored_as_it_is(file: &File) -> bool {
-    let mut head = [0; 4];
-    read_cached(file, &mut head, 0)
-        && !matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, _] | [0, 0, 0xfe, 0xff])
+/// Bytes of the longest byte order mark.
+pub(crate) const MARK_BYTES: usize = 4;
+
+/// Whether a file with this head begins with a byte order mark. Without one its bytes are its text.
+pub(crate) fn has_mark(head: &[u8]) -> bool {
+    matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, ..] | [0, 0, 0xfe, 0xff, ..])
 }
 
 impl TextReader {
