@@ -136,28 +136,24 @@ impl Job<'_> {
         let named = std::mem::take(&mut tree.named);
         // Named files keep their order.
         let sorted = self.args.looks.sort == Sort::Path && !tree.folders.is_empty();
-        let (database, mut disk) = self.asked(tree, summary)?;
+        let (mut database, mut disk) = self.asked(tree, summary)?;
         let mut folders = disk.rest.clone();
-        if !self.is_wider(&database) {
-            disk.rest.clear();
-        } else if !disk.rest.is_empty() {
-            disk.has = database.paths(EVERY_KIND)?;
-            disk.has.extend(database.changed_paths().cloned());
+        match self.add_left_out(&database, &root, &folders, &mut disk) {
+            // Nobody knows what else the database leaves out.
+            Err(damage) if damage.is_damage() => {
+                summary.trouble(self.args, self.caller, &format!("{damage}; until then the files are read"));
+                (database, disk.rest, disk.has) = Default::default();
+                disk.whole.extend(folders.clone());
+            }
+            added => added?,
         }
         disk.files.extend(named);
-        if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
-            let paths = database.paths(&[FileKind::Binary])?;
-            let wanted = |path: &&Vec<u8>| self.wanted(&root, &folders, path, self.filter.is_empty());
-            let shown = |path: &[u8]| shown(&folders, path);
-            // The database has only the names of binary files.
-            let there = |path: &Vec<u8>| DiskFile::at(database.location(), path, &shown);
-            disk.files.extend(paths.iter().filter(wanted).filter_map(there));
-        }
         // A file that lies in two folders is printed with the narrower one.
         folders.sort_by_key(|folder| std::cmp::Reverse(folder.below.len()));
         let within: Vec<Vec<u8>> = folders.iter().map(|folder| folder.below.clone()).collect();
         let everything = self.filter.is_empty();
         let (binary, binary_named) = patterns::binary(self.args);
+        let is_quit_at_nul = binary == BinaryDetection::quit(0);
         let search = Search {
             matcher: &self.matcher,
             plan: self.plan.clone(),
@@ -179,7 +175,7 @@ impl Job<'_> {
             first_match_only: self.looks.only_whether,
             cancel: None,
         };
-        let (out, searched) = if disk.is_empty() {
+        let (out, mut searched) = if disk.is_empty() {
             search.run(&database, out)?
         } else {
             let failed = AtomicBool::new(false);
@@ -194,12 +190,20 @@ impl Job<'_> {
             summary.failed |= failed.load(Ordering::Relaxed);
             result?
         };
+        // ripgrep counts a file that it leaves as binary as one without a match, but does not print it.
+        if self.args.looks.files_without_match && !searched.matched && is_quit_at_nul {
+            let binaries = database.paths(&[FileKind::Binary])?;
+            searched.matched = binaries.iter().any(|path| (search.is_wanted)(path));
+        }
         // The index skips files without a candidate. These count as searched too.
         let has = || {
             if everything {
                 Ok(!folders.is_empty())
             } else {
-                database.paths(EVERY_KIND).map(|paths| paths.iter().any(|path| (search.is_wanted)(path)))
+                match database.paths(EVERY_KIND) {
+                    Err(error) if error.is_damage() => Ok(true),
+                    paths => paths.map(|paths| paths.iter().any(|path| (search.is_wanted)(path))),
+                }
             }
         };
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
@@ -208,6 +212,31 @@ impl Job<'_> {
             warnings::tell(self.caller, &Notice::of_search(&database, &searched));
         }
         Ok((out, searched))
+    }
+
+    /// Adds to `disk` the files below `folders` that the flags ask for and the database leaves out.
+    fn add_left_out(
+        &self,
+        database: &Database,
+        root: &Path,
+        folders: &[Folder],
+        disk: &mut Disk,
+    ) -> faultless_grepdb::Result<()> {
+        if !self.is_wider(database) {
+            disk.rest.clear();
+        } else if !disk.rest.is_empty() {
+            disk.has = database.paths(EVERY_KIND)?;
+            disk.has.extend(database.changed_paths().cloned());
+        }
+        if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
+            let paths = database.paths(&[FileKind::Binary])?;
+            let wanted = |path: &&Vec<u8>| self.wanted(root, folders, path, self.filter.is_empty());
+            let shown = |path: &[u8]| shown(folders, path);
+            // The database has only the names of binary files.
+            let there = |path: &Vec<u8>| DiskFile::at(database.location(), path, &shown);
+            disk.files.extend(paths.iter().filter(wanted).filter_map(there));
+        }
+        Ok(())
     }
 
     /// Opens the database of `tree`. Sorts the folders by whether it has files below them: `rest` if it has,

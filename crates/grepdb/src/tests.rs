@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime};
 
 use grep_printer::StandardBuilder;
@@ -17,8 +18,8 @@ use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::engine::{
-    BlockSource, Database, LineFormat, LineMatcher, Location, OutputFormat, PatternOptions, QueryPlan,
-    Search, SearchReport,
+    BlockSource, Database, DiskFile, LineFormat, LineMatcher, Location, OutputFormat, PatternOptions,
+    QueryPlan, Search, SearchReport,
 };
 use crate::search::print::Haystack;
 use crate::tree::content::BINARY_PREFIX_BYTES;
@@ -112,6 +113,16 @@ fn searched_as(
     pattern: Pattern,
     format: &OutputFormat,
 ) -> crate::Result<(Lines, SearchReport)> {
+    searched_with(database, pattern, format, None)
+}
+
+/// The same with more files on disk.
+fn searched_with(
+    database: &Database,
+    pattern: Pattern,
+    format: &OutputFormat,
+    disk_files: Option<Receiver<DiskFile>>,
+) -> crate::Result<(Lines, SearchReport)> {
     let reading = PatternOptions {
         ignore_case: pattern.ignore_case,
         unicode: true,
@@ -139,7 +150,7 @@ fn searched_as(
         first_match_only: false,
         cancel: None,
     };
-    let (out, searched) = search.run(database, Vec::new())?;
+    let (out, searched) = search.run_with(database, disk_files, Vec::new())?;
     Ok((lines(&out), searched))
 }
 

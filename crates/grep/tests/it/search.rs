@@ -360,11 +360,24 @@ fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
         let (code, out, said) = run(tree.path(), &["int one"]);
         assert_eq!(out, "a/one.c:int one;\n", "{said}");
         assert!(code == 0 || said.contains("faultless index update"), "{code}: {said}");
+        // The names of binary files may be lost.
+        assert_eq!(run(tree.path(), &["-a", "int one"]).1, "a/one.c:int one;\n");
     }
     fs::remove_file(&segment).unwrap();
     let (code, _, said) = run(tree.path(), &["update"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run(tree.path(), &["int one"]), (0, "a/one.c:int one;\n".into(), String::new()));
+}
+
+#[test]
+fn a_binary_file_is_one_without_a_match_though_it_is_not_printed() {
+    let tree = tree();
+    fs::write(tree.path().join("image.rs"), b"\0").unwrap();
+    assert_eq!(run(tree.path(), &["update"]).0, 0);
+    for (kind, code) in [("rust", 0), ("c", 1)] {
+        let words = ["--files-without-match", "-t", kind, "^"];
+        assert_eq!(run(tree.path(), &words), (code, String::new(), String::new()));
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use faultless_os::file::open_regular;
 use grep_matcher::{LineMatchKind, Matcher};
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
@@ -237,7 +238,12 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         disk_file: &DiskFile,
     ) -> Result<()> {
         let search = self.state.search;
-        let file = match File::open(&disk_file.path) {
+        let opened = match disk_file.is_named {
+            true => File::open(&disk_file.path),
+            // Nobody waits for a pipe that took the place of a file.
+            false => open_regular(&disk_file.path),
+        };
+        let file = match opened {
             // Removed since it was found.
             Err(error) if error.kind() == ErrorKind::NotFound && !disk_file.is_named => return Ok(()),
             file => file.map_err(Error::io("read", &disk_file.path))?,

@@ -6,10 +6,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use super::{PATTERNS, build, same_lines, scanned, searched, update, write};
+use grep_printer::StandardBuilder;
+
+use super::{PATTERNS, build, same_lines, scanned, searched, searched_with, update, write};
 use crate::Rules;
 use crate::build::cut::chunks;
-use crate::engine::{Database, Location};
+use crate::engine::{Database, DiskFile, Location, OutputFormat};
 use crate::store::file_entry::FileKind;
 use crate::tree::content::TextReader;
 use crate::tree::walk::{TreeFile, walk};
@@ -141,6 +143,25 @@ fn files_without_a_length_that_have_text_are_read() {
     let chunks = chunks(Path::new("/proc/self"), &files);
     let there = chunks[0].0 as i64;
     assert!((there - text.len() as i64).abs() < 200 && there > 0, "{there} of {}", text.len());
+}
+
+#[test]
+fn nobody_waits_for_a_pipe_that_took_the_place_of_a_file_after_it_was_found() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), b"file", b"needle\n", 100);
+    build(root.path());
+    let location = Location::in_tree(root.path());
+    let file = DiskFile::at(&location, b"file", &<[u8]>::to_vec).unwrap();
+    fs::remove_file(root.path().join("file")).unwrap();
+    assert!(Command::new("mkfifo").arg(root.path().join("file")).status().unwrap().success());
+    let (to, disk_files) = std::sync::mpsc::channel();
+    to.send(file).unwrap();
+    drop(to);
+    let database = Database::open(&location).unwrap().unwrap();
+    let lines = OutputFormat::standard(StandardBuilder::new(), None);
+    let (found, searched) = searched_with(&database, PATTERNS[0], &lines, Some(disk_files)).unwrap();
+    assert!(found.is_empty(), "{found:?}");
+    assert!(searched.trouble[0].to_string().contains("not a regular file"), "{searched:?}");
 }
 
 #[test]
