@@ -146,8 +146,8 @@ class Scripts(unittest.TestCase):
                 self.assertIn("no program", done.stderr)
 
     def test_summaries_read_the_kept_records(self):
-        kept = {"paired.py": "cost/2026-11-25-xeon-2cpu/sort.csv.gz", "ordinary.py": "ordinary/2026-11-25-xeon-2cpu/ordinary.csv.gz",
-                "short.py": "short/2026-11-25-xeon-2cpu/short.csv.gz"}
+        kept = {"paired.py": "cost/2026-11-25-xeon-2cpu/sort.csv.gz", "ordinary.py": "ordinary/2026-11-28-xeon-2cpu/ordinary.csv.gz",
+                "short.py": "short/2026-11-28-xeon-2cpu/short.csv.gz"}
         for script, path in kept.items():
             done = subprocess.run([sys.executable, f"{BENCH}/{script}", "--summary", f"{record.RECORDS}/{path}"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)

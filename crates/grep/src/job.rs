@@ -190,22 +190,17 @@ impl Job<'_> {
             summary.failed |= failed.load(Ordering::Relaxed);
             result?
         };
+        let any_wanted = |kinds| match database.paths(kinds) {
+            // There may be some.
+            Err(error) if error.is_damage() => Ok(true),
+            paths => paths.map(|paths| paths.iter().any(|path| (search.is_wanted)(path))),
+        };
         // ripgrep counts a file that it leaves as binary as one without a match, but does not print it.
         if self.args.looks.files_without_match && !searched.matched && is_quit_at_nul {
-            let binaries = database.paths(&[FileKind::Binary])?;
-            searched.matched = binaries.iter().any(|path| (search.is_wanted)(path));
+            searched.matched = any_wanted(&[FileKind::Binary])?;
         }
         // The index skips files without a candidate. These count as searched too.
-        let has = || {
-            if everything {
-                Ok(!folders.is_empty())
-            } else {
-                match database.paths(EVERY_KIND) {
-                    Err(error) if error.is_damage() => Ok(true),
-                    paths => paths.map(|paths| paths.iter().any(|path| (search.is_wanted)(path))),
-                }
-            }
-        };
+        let has = || if everything { Ok(!folders.is_empty()) } else { any_wanted(EVERY_KIND) };
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
         if !self.args.looks.no_messages {
