@@ -153,7 +153,6 @@ impl Job<'_> {
         let within: Vec<Vec<u8>> = folders.iter().map(|folder| folder.below.clone()).collect();
         let everything = self.filter.is_empty();
         let (binary, binary_named) = patterns::binary(self.args);
-        let is_quit_at_nul = binary == BinaryDetection::quit(0);
         let search = Search {
             matcher: &self.matcher,
             plan: self.plan.clone(),
@@ -196,7 +195,7 @@ impl Job<'_> {
             paths => paths.map(|paths| paths.iter().any(|path| (search.is_wanted)(path))),
         };
         // ripgrep counts a file that it leaves as binary as one without a match, but does not print it.
-        if self.args.looks.files_without_match && !searched.matched && is_quit_at_nul {
+        if self.args.looks.files_without_match && !searched.matched && self.leaves_binary() {
             searched.matched = any_wanted(&[FileKind::Binary])?;
         }
         // The index skips files without a candidate. These count as searched too.
@@ -223,7 +222,7 @@ impl Job<'_> {
             disk.has = database.paths(EVERY_KIND)?;
             disk.has.extend(database.changed_paths().cloned());
         }
-        if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
+        if !self.leaves_binary() {
             let paths = database.paths(&[FileKind::Binary])?;
             let wanted = |path: &&Vec<u8>| self.wanted(root, folders, path, self.filter.is_empty());
             let shown = |path: &[u8]| shown(folders, path);
@@ -284,6 +283,11 @@ impl Job<'_> {
         let database = Arc::new(chosen.refreshed(self.caller)?);
         summary.refreshed.push(database.clone());
         Ok(database)
+    }
+
+    /// Whether a NUL byte ends the search of a file that was found.
+    fn leaves_binary(&self) -> bool {
+        patterns::binary(self.args).0 == BinaryDetection::quit(0)
     }
 
     /// Whether the flags ask for files that the database leaves out.

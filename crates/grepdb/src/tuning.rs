@@ -72,8 +72,8 @@ pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
 /// Of this many chunks of a large file, the text of one may come from the file itself. In tests every other, so that
 /// they cover both ways.
 pub(crate) const CHUNKS_PER_FILE_READ: u32 = if cfg!(any(fuzzing, test)) { 2 } else { 1 };
-/// A worker may fail this often to read the candidate files of a chunk, or more often if it mostly reads them. Each time
-/// the kernel may start read-ahead.
+/// A worker may fail this often to read the candidate files of a chunk, or as often as it succeeds. Each failure may
+/// start read-ahead.
 pub(crate) const FILE_MISSES_MAX: usize = 4;
 /// Reading them for longer counts as failure: files over a network take their time, and others 5 to 50 us.
 pub(crate) const FILE_READS_FOR: std::time::Duration = std::time::Duration::from_millis(2);

@@ -35,14 +35,14 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
     let segment = &state.database.segments[task.segment as usize];
     let mut files = ChunkFiles::new(segment, task.first);
     let mask = state.candidate_mask(task.segment, task.first);
-    let read = match few_files(worker, task, &mut files, mask) {
-        Ok(Some(text)) => Ok((0, u16::MAX, ChunkText::whole(text))),
-        Ok(None) => files.span(mask).and_then(|span| {
+    let read = few_files(worker, task, &mut files, mask).and_then(|few| match few {
+        Some(text) => Ok((0, u16::MAX, ChunkText::whole(text))),
+        None => {
+            let span = files.span(mask)?;
             let begin = span.start;
-            state.chunk_text_span(segment, task.first, span).map(|text| (begin, mask, text))
-        }),
-        Err(error) => Err(error),
-    };
+            Ok((begin, mask, state.chunk_text_span(segment, task.first, span)?))
+        }
+    });
     let (begin, mask, text) = match read {
         Err(damage @ Error::Damaged { .. }) => return search_on_disk(worker, task, slot, damage),
         read => read?,

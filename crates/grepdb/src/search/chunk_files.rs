@@ -1,7 +1,7 @@
 //! The files of a chunk, by their position in its text.
 //!
-//! In: a chunk, its candidate subchunks, and positions. Out: the span of text to decompress, and the file at a position.
-//! Where few files are candidates, their bytes on disk are read instead.
+//! In: a chunk, its candidate subchunks, and positions. Out: the span of text to decompress, and the file at a
+//! position. Where few files are candidates, their bytes on disk are read instead.
 //!
 //! It does not decompress.
 
@@ -28,30 +28,33 @@ pub(super) struct ChunkFiles<'s> {
 }
 
 /// Entries with their numbers, and the positions of their texts.
-struct LoadedFiles {
+pub(super) struct LoadedFiles {
     entries: Vec<(u32, FileEntry)>,
     begins: Vec<usize>,
 }
 
 impl LoadedFiles {
-    /// Files one behind the other, and the length of their texts.
-    fn new(entries: Vec<(u32, FileEntry)>) -> (Self, usize) {
+    /// Files one behind the other.
+    fn new(entries: Vec<(u32, FileEntry)>) -> Self {
         let mut next = 0;
         let begins = entries.iter().map(|(_, entry)| {
             let begin = next;
-            next += entry.text_bytes as usize + usize::from(entry.ends_open);
+            next += len_bytes(entry);
             begin
         });
         let begins = begins.collect();
-        (Self { entries, begins }, next)
+        Self { entries, begins }
+    }
+
+    /// Length of their texts.
+    fn len_bytes(&self) -> usize {
+        self.entries.iter().map(|(_, entry)| len_bytes(entry)).sum()
     }
 }
 
-/// The files with the candidates of a chunk.
-pub(super) struct FewFiles {
-    files: LoadedFiles,
-    /// Length of their texts.
-    len: usize,
+/// Length of the text of a file in its chunk, with the line end that the database adds.
+fn len_bytes(entry: &FileEntry) -> usize {
+    entry.text_bytes as usize + usize::from(entry.ends_open)
 }
 
 /// If fewer subchunks than this follow the last candidate, the chunk is decompressed to its end. Reading the file
@@ -68,7 +71,7 @@ impl<'s> ChunkFiles<'s> {
             Some(known) => known,
             None => {
                 let numbers = self.segment.file_numbers(self.chunk)?;
-                LoadedFiles::new(numbers.zip(self.segment.files_of_chunk(self.chunk)?).collect()).0
+                LoadedFiles::new(numbers.zip(self.segment.files_of_chunk(self.chunk)?).collect())
             }
         };
         Ok(self.known.insert(known))
@@ -97,7 +100,7 @@ impl<'s> ChunkFiles<'s> {
         &mut self,
         mask: u16,
         is_wanted: impl Fn(u32, &FileEntry) -> bool,
-    ) -> Result<Option<FewFiles>> {
+    ) -> Result<Option<LoadedFiles>> {
         let span = self.span(mask)?;
         let spared_bytes = span.end - span.start / HALF_BYTES * HALF_BYTES;
         let LoadedFiles { entries, begins } = self.known()?;
@@ -109,17 +112,17 @@ impl<'s> ChunkFiles<'s> {
             let len = entry.text_bytes as usize;
             len > 0 && is_candidate(**begin, len) && is_wanted(*number, entry)
         });
-        let (files, len) = LoadedFiles::new(few.map(|(file, _)| file.clone()).collect());
-        let cost_bytes = files.entries.len() * FILE_READ_BYTES + len / FILE_READ_PART;
-        Ok((cost_bytes <= spared_bytes).then_some(FewFiles { files, len }))
+        let few = LoadedFiles::new(few.map(|(file, _)| file.clone()).collect());
+        let cost_bytes = few.entries.len() * FILE_READ_BYTES + few.len_bytes() / FILE_READ_PART;
+        Ok((cost_bytes <= spared_bytes).then_some(few))
     }
 
     /// The texts of `few`, read from disk, if the page cache holds them and they are as the database knows them. The
     /// chunk consists of these files from then on.
-    pub(super) fn read<W>(&mut self, few: FewFiles, state: &SearchState<'_, W>) -> Option<TextBlock> {
-        let FewFiles { files, len } = few;
+    pub(super) fn read<W>(&mut self, few: LoadedFiles, state: &SearchState<'_, W>) -> Option<TextBlock> {
+        let len = few.len_bytes();
         let mut text = state.search.block_source.block(len);
-        for ((_, entry), &begin) in files.entries.iter().zip(&files.begins) {
+        for ((_, entry), &begin) in few.entries.iter().zip(&few.begins) {
             let end = begin + entry.text_bytes as usize;
             let file = open_as_known(&state.database.location, entry)?;
             if !read_cached(&file, &mut text[begin..end], 0) || has_mark(&text[begin..end]) {
@@ -128,7 +131,7 @@ impl<'s> ChunkFiles<'s> {
             text[end..end + usize::from(entry.ends_open)].fill(b'\n');
         }
         state.text_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        self.known = Some(files);
+        self.known = Some(few);
         Some(text)
     }
 

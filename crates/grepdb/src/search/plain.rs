@@ -57,16 +57,13 @@ impl PlainFile {
         while let Some(line) = next {
             self.matches += 1;
             let end = line.end;
-            match self.format {
-                PlainFormat::Lines(format) => {
-                    self.print(out.buffer(), format, text, line);
-                    if out.written().is_err() {
-                        // The output has failed and keeps the reason. All workers stop.
-                        worker.state.stop.store(true, Ordering::Relaxed);
-                        return true;
-                    }
+            if let PlainFormat::Lines(format) = self.format {
+                self.print(out.buffer(), format, text, line);
+                if out.written().is_err() {
+                    // The output has failed and keeps the reason. All workers stop.
+                    worker.state.stop.store(true, Ordering::Relaxed);
+                    return true;
                 }
-                PlainFormat::Count { .. } | PlainFormat::Path | PlainFormat::Nothing => {}
             }
             if self.needs_one_match() {
                 return true;
