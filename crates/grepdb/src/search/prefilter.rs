@@ -180,7 +180,7 @@ impl NeedleSet {
             let needles = literals(sequences);
             return Self { needles, has_line_end: false, bytes_per_hit_min: BYTES_PER_LITERAL_MIN };
         }
-        let at_end = (by_line && ends_line(expression)).then(|| {
+        let at_end = (by_line && ends_line(expression) && !info.suffix.is_empty()).then(|| {
             let known = info.suffix.len().saturating_sub(SEQUENCE_LEN_MAX - 1);
             [&info.suffix[known..], &[ByteClass::single(b'\n')]].concat()
         });
@@ -219,10 +219,11 @@ fn literals<'s>(sequences: impl Iterator<Item = &'s ClassSequence>) -> Vec<Needl
     literals.iter().map(|literal| Needle::Literal(Box::new(Finder::new(literal).into_owned()))).collect()
 }
 
-/// Two or three consecutive classes of `sequences`.
-fn windows<'s>(sequences: impl Iterator<Item = &'s ClassSequence>) -> Vec<Needle> {
+/// Two or three consecutive classes of `sequences`, or single classes if there is nothing longer.
+fn windows<'s>(sequences: impl Iterator<Item = &'s ClassSequence> + Clone) -> Vec<Needle> {
+    let longest = sequences.clone().map(Vec::len).max().unwrap_or_default();
     let mut windows: Vec<&[ByteClass]> = Vec::new();
-    for sequence in sequences.filter(|sequence| sequence.len() > 1) {
+    for sequence in sequences.filter(|sequence| sequence.len() >= longest.clamp(1, 2)) {
         for window in sequence.windows(sequence.len().min(SEQUENCE_LEN_MAX)) {
             let is_useful =
                 windows.len() < NEEDLES_MAX && window.iter().all(|class| class.ranges() <= RANGES_MAX);
@@ -363,10 +364,9 @@ mod tests {
         // A last line without a line end may match, too.
         assert!(prefilter.is_for(&text) && !prefilter.is_for(b"a, "));
         for pattern in ["[;,]?$", "$", "a|b$", r"[;,]\s*$", r"[;,]+$[ab]"] {
-            assert!(
-                !set(pattern).needles.iter().any(|needle| needle.find(b"x;\n", 0, 3).is_some()),
-                "{pattern}"
-            );
+            let needs_end =
+                |needle: &Needle| needle.find(b"x;\n", 0, 3).is_some() && needle.find(b"x;", 0, 2).is_none();
+            assert!(!set(pattern).needles.iter().any(needs_end), "{pattern}");
         }
     }
 
@@ -376,6 +376,7 @@ mod tests {
         let (rare, frequent) = (of("[a-z]+_[0-9]", false), of("[a-z][a-z]", false));
         assert_eq!(rare.stats().choose(&text).unwrap().find(&text, 0, text.len()), Some(2_000));
         assert!(frequent.stats().choose(&text).is_none());
+        assert_eq!(sequences("[^ -~]").len(), 1, "a single class, if there is nothing longer");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!
 //! It does not look for what a match only must contain (`prefilter`).
 
+use std::ops::Range;
+
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
@@ -32,6 +34,8 @@ pub(crate) enum Shortcut {
     Long(Steps),
     /// Every matching line begins with it. The needle has a line end before it.
     Begin(Box<Finder<'static>>),
+    /// Every matching line has at least this many characters, and a line of as many that is all ASCII matches.
+    Chars(usize),
     /// Other lines may match as well.
     OneOf(ByteClass),
 }
@@ -58,6 +62,9 @@ impl Shortcut {
         if let Some(begin) = literal_begin(expression) {
             let needle = [b"\n", &begin[..]].concat();
             return Some(Self::Begin(Box::new(Finder::new(&needle).into_owned())));
+        }
+        if let Some(chars) = chars(expression) {
+            return Some(Self::Chars(chars));
         }
         if !expression.properties().look_set().is_empty() {
             return None;
@@ -103,6 +110,11 @@ impl Shortcut {
             Self::Long(steps) => answer(steps.find(&text[..to], from)),
             Self::Begin(finder) if text[from..to].starts_with(&finder.needle()[1..]) => Answer::At(from),
             Self::Begin(finder) => answer(finder.find(&text[from..to]).map(|at| from + at + 1)),
+            Self::Chars(chars) => match line_of(*chars, &text[..to], from) {
+                None => Answer::Nowhere,
+                Some(line) if text[line.clone()].is_ascii() => Answer::At(line.start),
+                Some(_) => Answer::Open,
+            },
             Self::OneOf(class) => {
                 let first = text[from..to].iter().take(FIRST_BYTES);
                 let mut first = first.take_while(|&&byte| byte != b'\n').zip(from..);
@@ -148,6 +160,41 @@ impl Steps {
             end += usize::from(step);
         }
         None
+    }
+}
+
+/// How many characters a line needs for an expression that asks for nothing else, such as `^.{80,}$`.
+fn chars(expression: &Hir) -> Option<usize> {
+    let (parts, begins, ends) = match expression.kind() {
+        HirKind::Concat(parts) => {
+            let is_at =
+                |part: Option<&Hir>, look| part.is_some_and(|part| *part.kind() == HirKind::Look(look));
+            let (begins, ends) = (is_at(parts.first(), Look::StartLF), is_at(parts.last(), Look::EndLF));
+            (&parts[usize::from(begins)..parts.len() - usize::from(ends)], begins, ends)
+        }
+        _ => (std::slice::from_ref(expression), false, false),
+    };
+    let [part] = parts else { return None };
+    let HirKind::Repetition(repetition) = part.kind() else { return None };
+    let HirKind::Class(class) = repetition.sub.kind() else { return None };
+    let any = ByteClass::new([(0, 0x7f)].into_iter()).ascii();
+    let is_open = repetition.max.is_none() || !(begins && ends);
+    (is_open && repetition.min > 1 && ByteClass::of(class).0.ascii() == any)
+        .then_some(repetition.min as usize)
+}
+
+/// The first line of `text[from..]` with at least this many bytes.
+fn line_of(bytes: usize, text: &[u8], from: usize) -> Option<Range<usize>> {
+    let mut begin = from;
+    loop {
+        // Of several line ends in the first bytes, the last one tells that no line before it is long.
+        match memchr::memrchr(b'\n', text.get(begin..begin.checked_add(bytes)?)?) {
+            Some(end) => begin += end + 1,
+            None => {
+                let rest = memchr::memchr(b'\n', &text[begin + bytes..]);
+                return Some(begin..rest.map_or(text.len(), |rest| begin + bytes + rest));
+            }
+        }
     }
 }
 
@@ -264,6 +311,8 @@ mod tests {
         );
         let vowels = "[aeiou]{4,}";
         assert_eq!((ask(vowels, "aexioaou"), ask(vowels, "ae\nioa")), (at(3), Some(Answer::Nowhere)));
+        let long = "^.{3,}$";
+        assert_eq!((ask(long, "ab\n\nxabc\n"), ask(".{3}", "ab\nc\n")), (at(4), Some(Answer::Nowhere)));
         let number = "[0-9]{7,}";
         assert_eq!((ask(number, "123456a1234567"), ask(number, "123456\n7")), (at(7), Some(Answer::Nowhere)));
     }
@@ -274,6 +323,7 @@ mod tests {
         assert_eq!((ask("[0-9]{4}-[0-9]", &"-".repeat(2_000)), ask(".", "\nx")), (open, open));
         assert_eq!((ask(r"\bx", "x"), ask("^x+", "x"), ask("aa|bb", "ab")), (None, None, None));
         assert_eq!((ask("^$", "x"), ask("^x*$", "y"), ask(r"x*\b", "x")), (None, None, None));
+        assert_eq!((ask(".{3}", "é1"), ask("^.{2,3}$", "ab"), ask("[^a]{2}$", "ab")), (open, None, None));
         assert_eq!((ask("[^a]b", "xb"), ask("[é-ü]", "é")), (None, None), "characters of several bytes");
     }
 

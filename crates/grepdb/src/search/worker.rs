@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use faultless_os::file::open_regular;
 use grep_matcher::{LineMatchKind, Matcher};
@@ -36,6 +37,8 @@ use crate::tuning as t;
 const OPEN_MAX: usize = 4;
 /// Bytes behind a match that an assertion may look at: one character.
 const LOOK_AHEAD_BYTES: usize = 4;
+/// Texts in which prefilter and matcher are timed. Samples of all texts would cost up to a tenth of a search.
+const TIMED_TEXTS: usize = 8 * t::TEXTS_PER_CHOICE;
 
 pub(crate) struct Worker<'a, W> {
     pub(crate) state: &'a SearchState<'a, W>,
@@ -56,6 +59,8 @@ pub(crate) struct Worker<'a, W> {
     /// What to look for before the matcher runs. Chosen by the texts seen so far.
     prefilter: Option<Prefilter<'a>>,
     needle_stats: NeedleStats<'a>,
+    /// How long it took to find the lines of samples, with a prefilter and without.
+    sampled: (Duration, Duration),
     texts_seen: usize,
     /// Lines of the current text that the prefilter admitted.
     admitted: Cell<usize>,
@@ -96,6 +101,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             file_reads: (0, 0),
             prefilter: None,
             needle_stats: search.plan.needles.stats(),
+            sampled: Default::default(),
             texts_seen: 0,
             admitted: Cell::new(0),
             answers: Cell::default(),
@@ -110,7 +116,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     }
 
     /// The first matching line of `text[from..to]`, which is whole lines.
-    pub(crate) fn find_line(&self, text: &[u8], mut from: usize, to: usize) -> Option<Range<usize>> {
+    pub(crate) fn find_line(&self, text: &[u8], from: usize, to: usize) -> Option<Range<usize>> {
         if from >= to {
             return None;
         }
@@ -127,8 +133,18 @@ impl<'a, W: Write + Send> Worker<'a, W> {
                 Answer::Open => self.answers.set((known, open + 1)),
             }
         }
-        let Some(prefilter) = self.prefilter.as_ref().filter(|prefilter| prefilter.is_for(&text[..to]))
-        else {
+        self.find_by(self.prefilter.as_ref(), text, from, to)
+    }
+
+    /// The same without the shortcut.
+    fn find_by(
+        &self,
+        prefilter: Option<&Prefilter<'_>>,
+        text: &[u8],
+        mut from: usize,
+        to: usize,
+    ) -> Option<Range<usize>> {
+        let Some(prefilter) = prefilter.filter(|prefilter| prefilter.is_for(&text[..to])) else {
             return self.match_line(text, from, to);
         };
         // This text may have more lines with all needles than the sample.
@@ -195,12 +211,38 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Counts `text`, and now and then chooses the prefilter anew.
     pub(crate) fn choose_prefilter(&mut self, text: &[u8]) {
         if self.skips_text && self.texts_seen.is_multiple_of(t::TEXTS_PER_CHOICE) {
-            self.prefilter = self.needle_stats.choose(&text[..text.len().min(t::CHOICE_BYTES)]);
+            let sample = &text[..text.len().min(t::CHOICE_BYTES)];
+            let rarest = self.needle_stats.choose(sample);
+            // A search that reads few texts has no time to measure.
+            self.prefilter = rarest.filter(|rarest| self.texts_seen == 0 || self.is_faster(rarest, sample));
         }
         self.texts_seen += 1;
         self.admitted.set(0);
         self.answers.set((0, 0));
         self.seen.take();
+    }
+
+    /// Whether lines of the samples so far and of `sample` are found sooner with `prefilter` than by the matcher alone.
+    fn is_faster(&mut self, prefilter: &Prefilter<'_>, sample: &[u8]) -> bool {
+        // A prefilter with a line end is for whole lines.
+        let sample = &sample[..memchr::memrchr(b'\n', sample).map_or(sample.len(), |end| end + 1)];
+        let time = |prefilter| {
+            self.admitted.set(0);
+            let (begin, mut at) = (Instant::now(), 0);
+            while let Some(line) = self.find_by(prefilter, sample, at, sample.len()) {
+                at = line.end;
+            }
+            begin.elapsed()
+        };
+        // The large matcher is not built for a question.
+        let may_time = self.state.search.matcher.ascii().is_none() || sample.is_ascii();
+        if may_time && self.texts_seen <= TIMED_TEXTS {
+            // The first run builds states of the automaton.
+            let [with, without] =
+                [Some(prefilter), None].map(|prefilter| time(prefilter).min(time(prefilter)));
+            self.sampled = (self.sampled.0 + with, self.sampled.1 + without);
+        }
+        self.sampled.0 <= self.sampled.1
     }
 
     /// Searches the text of a stored file, or the file itself if it has changed.
