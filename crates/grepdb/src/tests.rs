@@ -127,6 +127,7 @@ fn searched_with(
         ignore_case: pattern.ignore_case,
         unicode: true,
         by_line: !pattern.multi_line,
+        is_plain: true,
         ..PatternOptions::default()
     };
     let search = Search {

@@ -8,14 +8,14 @@ use std::process::Command;
 
 use grep_printer::StandardBuilder;
 
-use super::{PATTERNS, build, same_lines, scanned, searched, searched_with, update, write};
+use super::{PATTERNS, Pattern, build, same_lines, scanned, searched, searched_with, update, write};
 use crate::Rules;
 use crate::build::cut::chunks;
 use crate::engine::{Database, DiskFile, Location, OutputFormat};
 use crate::store::file_entry::FileKind;
 use crate::tree::content::TextReader;
 use crate::tree::walk::{TreeFile, walk};
-use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
+use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX, TEXTS_PER_CHOICE};
 
 #[test]
 fn pipes_sockets_and_links_are_no_files_and_nobody_waits_for_them() {
@@ -192,4 +192,23 @@ fn few_candidate_files_are_read_themselves_if_they_are_as_known() {
     write(root.path(), b"33", &bytes, 50);
     update(root.path());
     needles(4);
+}
+
+#[test]
+fn whatever_goes_before_the_matcher_no_line_is_lost() {
+    let root = tempfile::tempdir().unwrap();
+    let texts =
+        ["serene, \nno; \t\na line of thirty-three characters\n", "Größe\nSER ſer\n", "a, b\nshort;\n"];
+    for number in 0..6 * TEXTS_PER_CHOICE {
+        // Each text fills more than half a chunk, and some have few lines of interest.
+        let kinds: &[&str] = if number % 4 == 0 { &texts } else { &texts[number % 3..][..1] };
+        let text = kinds.concat().repeat(60) + &"x\n".repeat(CHUNK_BYTES / 4) + "ser;\n";
+        write(root.path(), format!("{number:02}").as_bytes(), text.as_bytes(), 100);
+    }
+    build(root.path());
+    let patterns = [r"[;,]\s+$", "ser", "[^ -~]", "^.{30,}$", ".{5}", r"\w+\s*;"];
+    same_lines(
+        root.path(),
+        patterns.into_iter().map(|text| Pattern { text, ignore_case: true, multi_line: false }),
+    );
 }

@@ -98,12 +98,12 @@ fn rows_figure(rows: &[Record], name: &str, words: &[&str], format: &str) -> Opt
                     .len() as f64,
             )
         }
-        "median" if bare => exact(median(&sorted(column(&chosen(rows, &words[1..]), words[0])))),
+        "median" if bare => exact(median(column(&chosen(rows, &words[1..]), words[0]))),
         "median" => Some(interval(&column(&chosen(rows, &words[1..]), words[0]))),
         "spread" | "extremes" => {
             let values = sorted(column(&chosen(rows, &words[1..]), words[0]));
             let (least, most) = (*values.first()?, *values.last()?);
-            if name == "spread" { exact(most / least) } else { Some((median(&values), least, most)) }
+            if name == "spread" { exact(most / least) } else { Some((median(values), least, most)) }
         }
         "medians" | "ratio" => {
             let (key, (top, bottom)) =
@@ -111,9 +111,7 @@ fn rows_figure(rows: &[Record], name: &str, words: &[&str], format: &str) -> Opt
             let of = |arm| chosen(rows, &[&[format!("{key}={arm}").as_str()], &words[2..]].concat());
             let (top, bottom) = (of(top), of(bottom));
             if name == "medians" {
-                return exact(
-                    median(&sorted(column(&top, words[0]))) / median(&sorted(column(&bottom, words[0]))),
-                );
+                return exact(median(column(&top, words[0])) / median(column(&bottom, words[0])));
             }
             let by_round = |rows: &[&Record]| {
                 rows.iter().map(|row| (row["round"].parse().unwrap(), value(row, words[0]))).collect()
@@ -137,13 +135,10 @@ fn true_ratio(rows: &[Record], words: &[&str]) -> Figure {
     let said = chosen(rows, words);
     let plain = chosen(rows, &[words[0], "verb=plain"]);
     let each = |row: &Record| value(row, "own_s") / value(row, "own_faults");
-    let longer = sorted(said.iter().zip(&plain).map(|(row, before)| each(row) / each(before)).collect());
-    interval(
-        &said
-            .iter()
-            .map(|row| value(row, "seconds") / (value(row, "own_s") / median(&longer)))
-            .collect::<Vec<_>>(),
-    )
+    let longer = median(said.iter().zip(&plain).map(|(row, before)| each(row) / each(before)).collect());
+    let ratios: Vec<f64> =
+        said.iter().map(|row| value(row, "seconds") / (value(row, "own_s") / longer)).collect();
+    interval(&ratios)
 }
 
 fn share(rows: &[Record], words: &[&str]) -> String {
@@ -163,7 +158,7 @@ fn chosen<'a>(rows: &'a [Record], filters: &[&str]) -> Vec<&'a Record> {
     let holds = |row: &Record, filter: &str| {
         let (key, wanted) =
             filter.split_once('=').unwrap_or_else(|| panic!("INDEX.toml: no filter: {filter}"));
-        row[key] == wanted || row[key].replace(' ', "_") == wanted
+        row[key] == wanted || wanted.contains('_') && row[key].replace(' ', "_") == wanted
     };
     rows.iter().filter(|row| filters.iter().all(|filter| holds(row, filter))).collect()
 }
@@ -193,10 +188,11 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Takes sorted values.
-fn median(values: &[f64]) -> f64 {
-    let half = values.len() / 2;
-    if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+fn median(mut values: Vec<f64>) -> f64 {
+    let (half, is_odd) = (values.len() / 2, values.len() % 2 == 1);
+    let (below, &mut middle, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    let before = below.iter().copied().max_by(f64::total_cmp);
+    before.filter(|_| !is_odd).map_or(middle, |before| (before + middle) / 2.0)
 }
 
 /// Median with its 95 % bootstrap interval, as bench/harness/figures.py draws it.
@@ -206,9 +202,8 @@ fn interval(values: &[f64]) -> Figure {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         values[((state >> 33) % values.len() as u64) as usize]
     };
-    let drawn =
-        sorted((0..2000).map(|_| median(&sorted((0..values.len()).map(|_| draw()).collect()))).collect());
-    (median(&sorted(values.to_vec())), drawn[50], drawn[1949])
+    let drawn = sorted((0..2000).map(|_| median((0..values.len()).map(|_| draw()).collect())).collect());
+    (median(values.to_vec()), drawn[50], drawn[1949])
 }
 
 /// The values at a path; `*` stands for every element.
@@ -235,7 +230,8 @@ fn json_figure(json: &Value, name: &str, path: &str) -> Option<Figure> {
     let found = at(json, path);
     if name == "json_range" {
         let values = sorted(found.iter().filter_map(|value| value.as_f64()).collect());
-        return Some((median(&values), *values.first()?, *values.last()?));
+        let (least, most) = (*values.first()?, *values.last()?);
+        return Some((median(values), least, most));
     }
     let found = *found.first()?;
     let number = |name: &str| found.get(name).and_then(Value::as_f64);
