@@ -228,6 +228,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let sample = &sample[..memchr::memrchr(b'\n', sample).map_or(sample.len(), |end| end + 1)];
         let time = |prefilter| {
             self.admitted.set(0);
+            self.seen.take();
             let (begin, mut at) = (Instant::now(), 0);
             while let Some(line) = self.find_by(prefilter, sample, at, sample.len()) {
                 at = line.end;
