@@ -6,6 +6,7 @@ pub(crate) mod engine;
 pub(crate) mod looks;
 pub(crate) mod pattern;
 pub(crate) mod quick;
+pub(crate) mod types;
 pub(crate) mod which;
 
 use std::ffi::OsString;

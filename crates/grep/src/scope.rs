@@ -15,6 +15,7 @@ use crate::caller::{self, Caller};
 use crate::databases::Chosen;
 use crate::flags::Args;
 use crate::flags::looks::Sort;
+use crate::flags::types::TypeChange;
 use crate::stdin::Stdin;
 use faultless_console::{Failure, reason};
 
@@ -184,11 +185,10 @@ impl Filter {
     /// `folder`: the current folder, which globs are about.
     pub(crate) fn new(args: &Args, folder: &Path) -> Result<Self, Failure> {
         let flags = &args.which;
-        let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
-        let types = if has_types.iter().any(|named| !named.is_empty()) {
-            Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?)
-        } else {
+        let types = if flags.types.0.is_empty() {
             None
+        } else {
+            Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?)
         };
         let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
         let globs = if has_globs { globs(args, folder)? } else { Override::empty() };
@@ -239,21 +239,19 @@ fn remedied(error: &ignore::Error, remedy: &str) -> Failure {
 
 /// All file types, with the chosen ones selected.
 pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
-    let flags = &args.which;
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
-    for name in &flags.types_clear {
-        builder.clear(name);
-    }
-    for definition in &flags.types_add {
-        let remedy = "write it like this: 'web:*.html'";
-        builder.add_def(definition).map_err(|error| remedied(&error, remedy))?;
-    }
-    for name in &flags.types {
-        builder.select(name);
-    }
-    for name in &flags.types_not {
-        builder.negate(name);
+    for change in &args.which.types.0 {
+        match change {
+            TypeChange::Select(name) => builder.select(name),
+            TypeChange::Negate(name) => builder.negate(name),
+            TypeChange::Clear(name) => builder.clear(name),
+            TypeChange::Add(definition) => {
+                let remedy = "write it like this: 'web:*.html'";
+                builder.add_def(definition).map_err(|error| remedied(&error, remedy))?;
+                &mut builder
+            }
+        };
     }
     Ok(builder)
 }

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 
 use super::Args;
+use super::types::TypeChange;
 
 /// Reads words as clap would.
 pub(crate) fn read(words: &[OsString]) -> Option<Args> {
@@ -81,7 +82,7 @@ fn option(args: &mut Args, letter: &str, value: &str) -> Option<()> {
         "e" => matching.patterns.push(value.into()),
         "m" => matching.max_count = Some(value.parse().ok()?),
         "g" => which.globs.push(value.into()),
-        "t" => which.types.push(value.into()),
+        "t" => which.types.0.push(TypeChange::Select(value.into())),
         "A" => looks.after_context = Some(value.parse().ok()?),
         "B" => looks.before_context = Some(value.parse().ok()?),
         "C" => looks.context = Some(value.parse().ok()?),

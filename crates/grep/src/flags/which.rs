@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::databases::Which;
+use crate::flags::types::TypeChanges;
 
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
@@ -31,21 +32,8 @@ pub(crate) struct Flags {
     /// Ignore case in -g.
     #[arg(long, hide_short_help = true)]
     pub(crate) glob_case_insensitive: bool,
-    /// Search only files of TYPE, such as c, py or rust.
-    ///
-    /// Unlike ripgrep, a search with a database leaves out hidden files of that type: to find them would take
-    /// a walk of the tree. Add --hidden for those.
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
-    pub(crate) types: Vec<String>,
-    /// Exclude files of TYPE.
-    #[arg(short = 'T', long = "type-not", value_name = "TYPE", hide_short_help = true)]
-    pub(crate) types_not: Vec<String>,
-    /// Add a glob or a type to a type: `name:glob`, `name:include:other`.
-    #[arg(long = "type-add", value_name = "TYPE", hide_short_help = true)]
-    pub(crate) types_add: Vec<String>,
-    /// Drop the globs of TYPE, except those of --type-add.
-    #[arg(long = "type-clear", value_name = "TYPE", hide_short_help = true)]
-    pub(crate) types_clear: Vec<String>,
+    #[command(flatten)]
+    pub(crate) types: TypeChanges,
     /// Print the types and their globs.
     #[arg(long, hide_short_help = true)]
     pub(crate) type_list: bool,

@@ -30,6 +30,20 @@ fn tree_without_database() -> tempfile::TempDir {
 }
 
 #[test]
+fn of_two_types_the_later_one_decides() {
+    for tree in [tree(), tree_without_database()] {
+        let found = |words: &[&str]| sorted(tree.path(), &[words, &["-l", "int"]].concat());
+        assert_eq!(found(&["-tc"]), ["a/one.c", "a/two.h"]);
+        // Both types have *.h.
+        assert_eq!(found(&["-Tcpp", "-tc"]), ["a/one.c", "a/two.h"]);
+        assert_eq!(found(&["-tc", "--type-not=cpp"]), ["a/one.c"]);
+        assert_eq!(found(&["-Tc", "--type=c"]), ["a/one.c", "a/two.h"]);
+        assert_eq!(found(&["--type-add=c:*.x", "--type-clear=c", "--type-add=c:two.*", "-tc"]), ["a/two.h"]);
+        assert_eq!(found(&["--type-clear=c", "--type-add=c:one.*", "-tc"]), ["a/one.c"]);
+    }
+}
+
+#[test]
 fn a_type_or_glob_selects_hidden_files_too() {
     let (stored, plain) = (tree(), tree_without_database());
     for tree in [&stored, &plain] {
