@@ -243,15 +243,14 @@ pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
     builder.add_defaults();
     for change in &args.which.types.0 {
         match change {
-            TypeChange::Select(name) => builder.select(name),
-            TypeChange::Negate(name) => builder.negate(name),
-            TypeChange::Clear(name) => builder.clear(name),
+            TypeChange::Select(name) => _ = builder.select(name),
+            TypeChange::Negate(name) => _ = builder.negate(name),
+            TypeChange::Clear(name) => _ = builder.clear(name),
             TypeChange::Add(definition) => {
                 let remedy = "write it like this: 'web:*.html'";
                 builder.add_def(definition).map_err(|error| remedied(&error, remedy))?;
-                &mut builder
             }
-        };
+        }
     }
     Ok(builder)
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 /// More threads wait for each other and for their memory. A walk with a thousand does not end.
 const THREADS_MAX: usize = 256;
 
-/// The processors that this process may use. To ask takes several files, so a service asks once.
+/// The processors that this process may use. Asking reads several files, so a service asks once.
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
