@@ -57,10 +57,13 @@ pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
 pub(crate) const DEAD_SHARE_MAX: f64 = 0.33;
 /// Tasks per thread. Starting a thread takes as long as eight tasks, some 40 us each.
 pub(crate) const ITEMS_PER_THREAD: usize = 8;
-/// Lines that a prefilter may admit in vain in a text, before it is asked whether they are too many.
-pub(crate) const MISSES_MIN: usize = 8;
-/// Text in which it may admit one line in vain, bytes. Beyond that the matcher alone is as fast.
-pub(crate) const BYTES_PER_MISS: usize = 128;
+/// Lines of a text that a prefilter may admit for the matcher before it is asked whether they are too many.
+pub(crate) const ADMITTED_MIN: usize = 8;
+/// Text in which it may admit one, bytes. The matcher alone is as fast with more.
+pub(crate) const BYTES_PER_ADMITTED: usize = 400;
+/// A search of at most so many tasks uses the matcher for ASCII. A longer one spends little of its time on building the
+/// other, which is then as fast or faster.
+pub(crate) const SHORT_TASKS: usize = 64;
 /// Lines of this many bytes are searched at once, by the matcher for ASCII if they are all ASCII.
 pub(crate) const ASCII_BYTES: usize = if cfg!(any(fuzzing, test)) { 64 } else { 4 << 10 };
 /// Maximum output that waits for its turn, of all workers together, bytes.

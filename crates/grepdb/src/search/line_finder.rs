@@ -20,16 +20,25 @@ use crate::tuning as t;
 pub(crate) struct LineFinder<'a> {
     text: &'a [u8],
     matcher: &'a LineMatcher,
+    /// The matcher for lines that are all ASCII, if it is worth asking.
+    ascii: Option<&'a RegexMatcher>,
     prefilter: Option<&'a Prefilter>,
-    /// Lines that the prefilter admitted and the matcher did not.
-    misses: Cell<usize>,
+    /// How the prefilter searches, since which position, and how many lines it has admitted for the matcher.
+    way: Cell<(usize, usize, usize)>,
     /// The lines that were looked at last, and whether they are all ASCII.
     seen: Cell<(Range<usize>, bool)>,
 }
 
 impl<'a> LineFinder<'a> {
-    pub(crate) fn new(text: &'a [u8], matcher: &'a LineMatcher, prefilter: Option<&'a Prefilter>) -> Self {
-        Self { text, matcher, prefilter, misses: Cell::new(0), seen: Cell::default() }
+    /// With `is_short` the search has so few texts that it may never need the large matcher.
+    pub(crate) fn new(
+        text: &'a [u8],
+        matcher: &'a LineMatcher,
+        prefilter: Option<&'a Prefilter>,
+        is_short: bool,
+    ) -> Self {
+        let ascii = matcher.ascii().filter(|_| is_short);
+        Self { text, matcher, ascii, prefilter, way: Cell::default(), seen: Cell::default() }
     }
 
     pub(crate) fn text(&self) -> &'a [u8] {
@@ -42,18 +51,27 @@ impl<'a> LineFinder<'a> {
             return None;
         }
         let Some(prefilter) = self.prefilter else { return self.match_line(from, to) };
-        while self.misses.get() <= t::MISSES_MIN || self.misses.get() * t::BYTES_PER_MISS <= from {
-            let hit = from + prefilter.find(&self.text[from..to])?;
-            let line = line_at(self.text, from, hit, to);
-            if prefilter.is_enough(&self.text[line.clone()])
-                || self.match_line(line.start, line.end).is_some()
-            {
-                return Some(line);
+        let (mut way, mut since, mut admitted) = self.way.get();
+        let found = loop {
+            if way == prefilter.ways() {
+                break self.match_line(from, to);
+            }
+            let Some(hit) = prefilter.find(way, &self.text[from..to]) else { break None };
+            let line = line_at(self.text, from, from + hit, to);
+            if prefilter.is_enough(&self.text[line.clone()]) {
+                break Some(line);
+            }
+            admitted += 1;
+            if admitted > t::ADMITTED_MIN && admitted * t::BYTES_PER_ADMITTED > line.end - since {
+                (way, since, admitted) = (way + 1, line.end, 0);
+            }
+            if self.match_line(line.start, line.end).is_some() {
+                break Some(line);
             }
             from = line.end;
-            self.misses.set(self.misses.get() + 1);
-        }
-        self.match_line(from, to)
+        };
+        self.way.set((way, since, admitted));
+        found
     }
 
     /// The same without the prefilter.
@@ -71,7 +89,7 @@ impl<'a> LineFinder<'a> {
 
     /// The matcher for the lines from `from`, and where they end.
     fn matcher_at(&self, from: usize, to: usize) -> (&'a RegexMatcher, usize) {
-        let Some(ascii) = self.matcher.ascii() else { return (self.matcher.whole(), to) };
+        let Some(ascii) = self.ascii else { return (self.matcher.whole(), to) };
         let (mut lines, mut is_ascii) = self.seen.take();
         if !lines.contains(&from) {
             let least = from.saturating_add(t::ASCII_BYTES).min(to);

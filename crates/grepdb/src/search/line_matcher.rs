@@ -12,10 +12,11 @@ use std::sync::OnceLock;
 
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
+/// Bytes of an automaton for each byte of its pattern, at most, if nothing in it is counted: `\w`, the largest class of
+/// two bytes, takes 39 KB.
+const BYTES_PER_BYTE: usize = 20 << 10;
 /// Patterns whose automaton may be larger could exceed its limit of 100 MiB, and that is an error to tell at once.
-const MOST_BYTES: usize = 50 << 20;
-/// Bytes of an automaton for each byte of its pattern, at most: `\w`, the largest class of two bytes, takes 39 KB.
-const PER_BYTE: usize = 20 << 10;
+const PATTERN_BYTES_MAX: usize = (50 << 20) / BYTES_PER_BYTE;
 
 /// Matches the patterns of a search.
 #[derive(Debug)]
@@ -42,11 +43,9 @@ impl LineMatcher {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_ascii(builder: RegexMatcherBuilder, patterns: &[impl AsRef<str>]) -> Result<Self, Error> {
-        if names_others(patterns) || most_bytes(patterns) > MOST_BYTES {
-            return Self::new(builder, patterns);
-        }
-        // What this refuses, such as `\p{Greek}`, `builder` may take, or else refuses with the better reason.
-        let Ok(ascii) = builder.clone().unicode(false).build_many(patterns) else {
+        // What this refuses `builder` may take, or else refuses with the better reason.
+        let ascii = builder.clone().unicode(false).build_many(patterns);
+        let Some(ascii) = ascii.ok().filter(|_| !may_differ(patterns)) else {
             return Self::new(builder, patterns);
         };
         let patterns = patterns.iter().map(|pattern| pattern.as_ref().to_owned()).collect();
@@ -77,27 +76,13 @@ impl LineMatcher {
     }
 }
 
-/// Whether a pattern may name characters that are not ASCII. Without case some match ASCII: U+212A is a k.
-fn names_others(patterns: &[impl AsRef<str>]) -> bool {
-    let escapes = [r"\x", r"\u", r"\U"];
-    let names = |pattern: &str| !pattern.is_ascii() || escapes.iter().any(|escape| pattern.contains(escape));
-    patterns.iter().any(|pattern| names(pattern.as_ref()))
-}
-
-/// An upper bound of an automaton's size: its pattern, and each repetition that is counted, written out.
-fn most_bytes(patterns: &[impl AsRef<str>]) -> usize {
-    let one = |pattern: &str| {
-        let counts = pattern.split('{').skip(1).map(|rest| {
-            let counted = rest.split('}').next().unwrap_or(rest).split(',');
-            let most = counted.map(|number| match number.trim() {
-                "" => 0,
-                number => number.parse().unwrap_or(usize::MAX),
-            });
-            most.max().unwrap_or_default().saturating_add(1)
-        });
-        counts.fold(pattern.len().saturating_mul(PER_BYTE), usize::saturating_mul)
-    };
-    patterns.iter().map(|pattern| one(pattern.as_ref())).fold(0, usize::saturating_add)
+/// Whether patterns may name characters that are not ASCII, or count something in braces. Without case some characters
+/// match ASCII: U+212A is a k.
+fn may_differ(patterns: &[impl AsRef<str>]) -> bool {
+    let names = |pattern: &str| ["{", r"\x", r"\u", r"\U"].iter().any(|part| pattern.contains(part));
+    let differs = |pattern: &str| !pattern.is_ascii() || names(pattern);
+    patterns.iter().any(|pattern| differs(pattern.as_ref()))
+        || patterns.iter().map(|pattern| pattern.as_ref().len()).sum::<usize>() > PATTERN_BYTES_MAX
 }
 
 #[cfg(test)]
@@ -105,7 +90,7 @@ mod tests {
     use super::*;
     use grep_matcher::Matcher;
     use proptest::prelude::*;
-    use regex_automata::nfa::thompson::NFA;
+    use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 
     fn builder() -> RegexMatcherBuilder {
         let mut builder = RegexMatcherBuilder::new();
@@ -149,32 +134,14 @@ mod tests {
     /// `expect` in `whole` relies on it.
     #[test]
     fn no_automaton_is_larger_than_said() {
-        let atoms = [
-            r"\w",
-            r"\W",
-            r"\d",
-            r"\D",
-            r"\s",
-            r"\S",
-            ".",
-            "[^a]",
-            r"\b",
-            r"\B",
-            "k",
-            "[a-z]",
-            r"(?i)\W",
-            r"[\w--\d]",
-        ];
-        let forms = ["", "*", "?", "{7}", "{3,}", "{2,5}", "{0}", "{0,1}", "|a"];
-        for (atom, form) in atoms.iter().flat_map(|atom| forms.map(|form| (atom, form))) {
-            for pattern in [format!("{atom}{form}"), format!("(?:{atom}{form}){{3}}{atom}")] {
-                let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&pattern).unwrap();
-                for reverse in [false, true] {
-                    let config = NFA::config().utf8(false).reverse(reverse);
-                    let config = config.which_captures(regex_automata::nfa::thompson::WhichCaptures::None);
-                    let built = NFA::compiler().configure(config).build_from_hir(&hir).unwrap();
-                    assert!(built.memory_usage() <= most_bytes(&[&pattern]), "{pattern}");
-                }
+        let atoms = [r"\w", r"\W", r"\D", r"\S", "[^a]", r"\B", "k", r"(?i)\W", r"[\w--\d]"];
+        for (atom, form) in atoms.iter().flat_map(|atom| ["", "*", "+", "?", "|a"].map(|form| (atom, form))) {
+            let pattern = format!("(?:{atom}{form})+{atom}");
+            let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&pattern).unwrap();
+            for reverse in [false, true] {
+                let config = NFA::config().utf8(false).reverse(reverse).which_captures(WhichCaptures::None);
+                let built = NFA::compiler().configure(config).build_from_hir(&hir).unwrap();
+                assert!(built.memory_usage() <= BYTES_PER_BYTE * pattern.len(), "{pattern}");
             }
         }
     }

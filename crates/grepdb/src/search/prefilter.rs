@@ -20,8 +20,10 @@ const PART_LEN_MAX: usize = 64;
 const PARTS_MAX: usize = 64;
 /// Copies of a repeated subexpression that are looked at.
 const COPIES_MAX: u32 = SEQUENCE_LEN_MAX as u32;
+/// Sequences that are sought, one after the other, until one is rare in a text.
+const SEQUENCES_MAX: usize = 3;
 /// A sequence that is expected at a larger share of all places is no help.
-const SHARE_MAX: f64 = 0.01;
+const SHARE_MAX: f64 = 0.05;
 
 /// What every matching line has.
 #[derive(Clone, Debug)]
@@ -35,7 +37,8 @@ pub(crate) struct Prefilter {
 enum Sought {
     /// Every line has it.
     Nothing,
-    Sequence(Sequence),
+    /// Every line has each of them. The first is expected to be the rarest.
+    Sequences(Vec<Sequence>),
     Run(Run),
 }
 
@@ -50,23 +53,44 @@ impl Prefilter {
         if let Some((run, is_all)) = run(&expression) {
             return Some(Self { sought: Sought::Run(run), is_enough: is_plain && is_all });
         }
-        let parts = parts(&expression);
+        let mut parts = parts(&expression);
+        if let (Some(last), HirKind::Concat(all)) = (parts.last_mut(), expression.kind())
+            && !last.is_empty()
+            && all.last().is_some_and(|last| *last.kind() == HirKind::Look(Look::EndLF))
+        {
+            last.push(ByteClass::single(b'\n'));
+        }
         let has_looks = !expression.properties().look_set().is_empty();
-        let (classes, is_all) = match (&parts[..], expression.kind()) {
-            ([class, _], HirKind::Class(_)) => (&class[..], true),
-            ([classes], _) if is_sequence(classes) && !has_looks => (&classes[..], true),
-            _ => (rarest(&parts)?, false),
+        let all = match (&parts[..], expression.kind()) {
+            ([class, _], HirKind::Class(_)) => Some(class),
+            ([classes], _) if is_sequence(classes) && !has_looks => Some(classes),
+            _ => None,
         };
-        let is_literal = is_all && classes.iter().all(ByteClass::is_single);
-        let sought = Sought::Sequence(Sequence::new(classes));
-        (!is_literal).then_some(Self { sought, is_enough: is_plain && is_all })
+        let sequences = match all {
+            Some(classes) if classes.iter().all(ByteClass::is_single) => Vec::new(),
+            Some(classes) => vec![Sequence::new(classes)],
+            None => rarest(&parts),
+        };
+        let is_enough = is_plain && all.is_some();
+        (!sequences.is_empty()).then_some(Self { sought: Sought::Sequences(sequences), is_enough })
+    }
+
+    /// Ways to search. The first is expected to be the best, but others may be better for some texts.
+    pub(crate) fn ways(&self) -> usize {
+        match &self.sought {
+            Sought::Sequences(sequences) => sequences.len(),
+            Sought::Nothing | Sought::Run(_) => 1,
+        }
     }
 
     /// A place in the first line of `text` that may match. `text` is whole lines.
-    pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, way: usize, text: &[u8]) -> Option<usize> {
         match &self.sought {
             Sought::Nothing => Some(0),
-            Sought::Sequence(sequence) => sequence.find(text),
+            // A last line without a line end lacks what may be sought.
+            Sought::Sequences(sequences) => sequences[way].find(text).or_else(|| {
+                (!self.is_enough && !text.ends_with(b"\n")).then(|| text.len().saturating_sub(1))
+            }),
             Sought::Run(run) => run.find(text),
         }
     }
@@ -185,13 +209,19 @@ fn is_sequence(classes: &[ByteClass]) -> bool {
         && classes.iter().all(|class| class.ranges() <= RANGES_MAX)
 }
 
-/// The rarest classes of up to [`SEQUENCE_LEN_MAX`] bytes, if they are rare.
-fn rarest(parts: &[Vec<ByteClass>]) -> Option<&[ByteClass]> {
+/// The sequences in `parts` that are expected to be rare, the rarest first.
+fn rarest(parts: &[Vec<ByteClass>]) -> Vec<Sequence> {
     let windows = parts.iter().flat_map(|part| part.windows(part.len().clamp(1, SEQUENCE_LEN_MAX)));
     let windows = windows.filter(|window| is_sequence(window));
-    let by_share = windows.map(|window| (window.iter().map(ByteClass::share).product::<f64>(), window));
-    let (share, rarest) = by_share.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (share <= SHARE_MAX).then_some(rarest)
+    let mut by_share: Vec<(f64, Sequence)> = Vec::new();
+    for window in windows {
+        let next = (window.iter().map(ByteClass::share).product(), Sequence::new(window));
+        if next.0 <= SHARE_MAX && !by_share.contains(&next) {
+            by_share.push(next);
+        }
+    }
+    by_share.sort_by(|a, b| a.0.total_cmp(&b.0));
+    by_share.into_iter().take(SEQUENCES_MAX).map(|(_, sequence)| sequence).collect()
 }
 
 #[cfg(test)]
@@ -209,7 +239,8 @@ mod tests {
     /// Where `line` has what is sought, and whether it then needs no matcher.
     fn found(pattern: &str, line: &str) -> Option<(usize, bool)> {
         let prefilter = of(pattern).unwrap_or_else(|| panic!("{pattern} has no prefilter"));
-        prefilter.find(line.as_bytes()).map(|at| (at, prefilter.is_enough(line.as_bytes())))
+        let line = format!("{line}\n");
+        prefilter.find(0, line.as_bytes()).map(|at| (at, prefilter.is_enough(line.as_bytes())))
     }
 
     #[test]
@@ -238,6 +269,12 @@ mod tests {
         assert_eq!(found("[a-z]+_[0-9]+x[0-9]+", "ab_12_2x1"), Some((6, false)));
         assert_eq!(found(r"[a-z]*\([0-9]\b", "a(b(3"), Some((3, false)));
         assert_eq!(found(r"\p{Greek}+", "aΣ"), Some((1, false)));
+        assert_eq!(found(r"[;,]\s+$", "a, b; "), Some((5, false)), "a line end");
+        assert_eq!(
+            of("[;,]$").unwrap().find(0, b"a\na"),
+            Some(2),
+            "the matcher sees a last line without one"
+        );
         for pattern in ["a*bc", r"\b[a-z]{2}\b", "(ab|cd)", "é", "int", "^$"] {
             assert!(of(pattern).is_none(), "{pattern}");
         }
@@ -277,10 +314,11 @@ mod tests {
             let regex = regex_automata::meta::Regex::new(&format!("(?m:{pattern})")).unwrap();
             let line = format!("{}{line}", " ".repeat(before));
             if let Some(prefilter) = of(&pattern) {
-                let found = prefilter.find(line.as_bytes()).map(|_| prefilter.is_enough(line.as_bytes()));
-                match regex.is_match(&line) {
-                    true => prop_assert!(found.is_some()),
-                    false => prop_assert!(found != Some(true)),
+                let is_match = regex.is_match(&line);
+                for (way, line) in (0..prefilter.ways()).flat_map(|way| [(way, line.clone()), (way, format!("{line}\n"))]) {
+                    let is_found = prefilter.find(way, line.as_bytes()).is_some();
+                    prop_assert!(is_found || !is_match);
+                    prop_assert!(is_match || !is_found || !prefilter.is_enough(line.as_bytes()));
                 }
             }
         }

@@ -221,20 +221,6 @@ fn without_line_ends(hir: Hir) -> Hir {
     }
 }
 
-/// Whether a text that is all ASCII may match.
-pub(crate) fn may_be_ascii(hir: &Hir) -> bool {
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => true,
-        HirKind::Literal(literal) => literal.0.is_ascii(),
-        HirKind::Class(Class::Unicode(class)) => class.ranges().iter().any(|range| range.start().is_ascii()),
-        HirKind::Class(Class::Bytes(class)) => class.ranges().iter().any(|range| range.start().is_ascii()),
-        HirKind::Repetition(part) => part.min == 0 || may_be_ascii(&part.sub),
-        HirKind::Capture(part) => may_be_ascii(&part.sub),
-        HirKind::Concat(parts) => parts.iter().all(may_be_ascii),
-        HirKind::Alternation(parts) => parts.iter().any(may_be_ascii),
-    }
-}
-
 /// The mistake in a regular expression, and its character. `None` if the expression is valid.
 #[must_use]
 pub fn mistake(pattern: &str, unicode: bool) -> Option<String> {

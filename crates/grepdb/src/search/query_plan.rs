@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::search::prefilter::Prefilter;
-use crate::search::query::{PatternOptions, TrigramQuery, may_be_ascii, parse, trigram_query};
+use crate::search::query::{PatternOptions, TrigramQuery, parse, trigram_query};
 
 /// How to find the lines that can match.
 #[derive(Clone, Debug)]
@@ -15,14 +15,11 @@ pub struct QueryPlan {
     pub(crate) prefilter: Option<Prefilter>,
     /// `\r` ends lines for `^` or `$`: a pattern itself may set the flag `R`.
     pub(crate) may_end_at_cr: bool,
-    /// No text that is all ASCII can match.
-    pub(crate) is_never_ascii: bool,
 }
 
 impl QueryPlan {
     /// Reads every line of every file.
-    pub const FULL_SCAN: Self =
-        Self { query: TrigramQuery::Any, prefilter: None, may_end_at_cr: false, is_never_ascii: false };
+    pub const FULL_SCAN: Self = Self { query: TrigramQuery::Any, prefilter: None, may_end_at_cr: false };
 
     /// The plan for lines that match one of `patterns`.
     ///
@@ -36,8 +33,7 @@ impl QueryPlan {
             (!query.is_narrow()).then(|| Prefilter::new(&expressions, options.is_plain)).flatten();
         let may_end_at_cr =
             expressions.iter().any(|expression| expression.properties().look_set().contains_anchor_crlf());
-        let is_never_ascii = !expressions.iter().any(may_be_ascii);
-        Ok(Self { query, prefilter, may_end_at_cr, is_never_ascii })
+        Ok(Self { query, prefilter, may_end_at_cr })
     }
 
     /// The same plan without the index: it reads every chunk.
@@ -50,8 +46,10 @@ impl QueryPlan {
     #[cfg(any(fuzzing, test))]
     pub fn admits(&self, line: &[u8]) -> bool {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
-        (!self.is_never_ascii || !line.is_ascii())
-            && self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
-            && self.prefilter.as_ref().is_none_or(|prefilter| prefilter.find(line).is_some())
+        self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
+            && self.prefilter.as_ref().is_none_or(|prefilter| {
+                let line = [line, b"\n"].concat();
+                (0..prefilter.ways()).all(|way| prefilter.find(way, &line).is_some())
+            })
     }
 }

@@ -26,6 +26,7 @@ use crate::search::request::Search;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::tree::content::{TextReader, has_utf32_bom};
+use crate::tuning as t;
 
 /// Bytes behind a match that an assertion may look at: one character.
 const LOOK_AHEAD_BYTES: usize = 4;
@@ -86,18 +87,14 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         'a: 't,
     {
         let Search { matcher, plan, .. } = self.state.search;
-        LineFinder::new(text, matcher, plan.prefilter.as_ref())
+        LineFinder::new(text, matcher, plan.prefilter.as_ref(), self.state.tasks.len() <= t::SHORT_TASKS)
     }
 
     /// Whether the begin of a line is enough to tell that the line matches. No assertion looks further than
     /// [`LOOK_AHEAD_BYTES`] behind a match, so the rest of the line can't undo it.
     pub(crate) fn matches_begin(&self, begin: &[u8]) -> bool {
-        let Search { matcher, plan, .. } = self.state.search;
-        if plan.is_never_ascii && begin.is_ascii() {
-            return false;
-        }
         // The matcher cannot fail.
-        let found = matcher.of(begin).find(begin).ok().flatten();
+        let found = self.state.search.matcher.of(begin).find(begin).ok().flatten();
         found.is_some_and(|found| found.end() + LOOK_AHEAD_BYTES <= begin.len())
     }
 

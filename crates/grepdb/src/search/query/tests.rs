@@ -76,22 +76,6 @@ fn a_class_that_may_end_lines_says_something_of_its_neighbours() {
 }
 
 #[test]
-fn what_never_matches_ascii_is_known() {
-    let is_never = |pattern: &str| {
-        QueryPlan::new(&[pattern], PatternOptions { unicode: true, ..PatternOptions::default() })
-            .unwrap()
-            .is_never_ascii
-    };
-    for pattern in [r"\p{Greek}+", "(?i)µs?", "[äöü]\\w", "é|ø", "(?:x*é){2}"] {
-        assert!(is_never(pattern), "{pattern}");
-    }
-    // U+212A is a k in another case.
-    for pattern in ["(?i)\u{212a}", "é?", "é|x", r"\W", "(?:é)*", "^"] {
-        assert!(!is_never(pattern), "{pattern}");
-    }
-}
-
-#[test]
 fn a_wrong_pattern_is_refused_and_a_fixed_one_is_none() {
     assert!(parse(&["("], PatternOptions::default()).is_err());
     let fixed = PatternOptions { fixed: true, ..PatternOptions::default() };
