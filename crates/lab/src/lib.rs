@@ -20,8 +20,6 @@ pub mod datafile;
 pub mod experiment;
 pub mod experiments;
 pub mod kernel;
-pub mod pilot;
-pub mod predict;
 pub mod process;
 pub mod record;
 pub mod results;

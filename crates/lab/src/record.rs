@@ -81,9 +81,6 @@ pub struct Asked {
     /// Parameters that were chosen for them, as `NAME=VALUES`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
-    /// Name of the earlier record that planned the rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pilot: Option<String>,
     /// Seed of the shuffling.
     pub seed: u64,
 }
@@ -284,11 +281,7 @@ impl fmt::Display for Asked {
         if !self.parameters.is_empty() {
             write!(f, " with {}", self.parameters.join(" "))?;
         }
-        write!(f, " at {} effort", self.effort)?;
-        match &self.pilot {
-            Some(pilot) => write!(f, " in the rounds planned by the pilot `{pilot}`"),
-            None => Ok(()),
-        }
+        write!(f, " at {} effort", self.effort)
     }
 }
 
@@ -338,16 +331,6 @@ fn parse_asked(path: &Path, text: &str) -> Result<Asked, Refusal> {
             asked.version
         ))),
     }
-}
-
-/// The fact in which the machine of a record differs from this description: there and here.
-///
-/// # Errors
-/// It can't be read, or is not a record.
-pub(crate) fn differs_from(folder: &Path, host: &str) -> Result<Option<(String, String)>, Refusal> {
-    let path = folder.join("host.txt");
-    let there = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-    Ok(differing(&there, host).map(|(there, here)| (there.to_owned(), here.to_owned())))
 }
 
 /// The first fact about the machine in which two descriptions differ, apart from date and command.
@@ -482,7 +465,6 @@ mod tests {
             effort: effort.word().into(),
             experiments: vec!["touch".into()],
             parameters: Vec::new(),
-            pilot: None,
             seed: 7,
         }
     }

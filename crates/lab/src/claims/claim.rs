@@ -23,11 +23,8 @@ use faultless_trace::stat::Interval;
 use faultless_trace::verdict::Verdict;
 
 use super::arm::Arm;
-use super::finding::{Bounds, Finding, Side, decided_by, joined, short, with_interval};
+use super::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, joined, short, with_interval};
 use super::formula::{Formula, Samples};
-use super::modelled::Modelled;
-use super::need::{self, Need};
-use super::rounds::Rounds;
 use super::special;
 use crate::cell::Cell;
 use crate::experiment::Document;
@@ -49,8 +46,6 @@ pub struct Claim {
     /// The experiment that answers it.
     pub experiment: String,
     pub(super) rules: Rules,
-    /// How a model, or an emulated kernel, is held against it.
-    pub(super) modelled: Option<Modelled>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -128,19 +123,6 @@ impl Condition {
     }
 }
 
-/// A finding with what it rests on: for each figure its rounds, and how many times these its interval needs. Nothing
-/// where no number of rounds would decide.
-struct Judged {
-    finding: Finding,
-    weighed: Vec<(usize, f64)>,
-}
-
-impl Judged {
-    fn of(finding: Finding) -> Self {
-        Self { finding, weighed: Vec::new() }
-    }
-}
-
 /// The explanation where cells are missing.
 const NOT_MEASURED: &str = "not measured in this record";
 
@@ -148,39 +130,17 @@ impl Claim {
     /// What a record says about it.
     pub fn judge(&self, results: &Results) -> Finding {
         let samples = Samples::new(results, &self.shared.arms);
-        self.found(&Printer { results, samples: &samples, shared: &self.shared }).finding
-    }
-
-    /// How many rounds its verdict needs, by a record as a pilot. Nothing where no number of rounds would decide it.
-    pub fn need(&self, results: &Results) -> Option<Need> {
-        self.judge_and_need(results).1
-    }
-
-    /// Both of them, judged once.
-    pub fn judge_and_need(&self, results: &Results) -> (Finding, Option<Need>) {
-        let samples = Samples::new(results, &self.shared.arms);
-        let judged = self.found(&Printer { results, samples: &samples, shared: &self.shared });
-        let fewest = judged.weighed.iter().map(|(rounds, _)| *rounds).min();
-        let need = fewest.map(|rounds| Need {
-            rounds: rounds as u32,
-            times: judged.weighed.iter().map(|(_, times)| *times).fold(0.0, f64::max),
-            cells: self.cells(&samples, results).into_iter().cloned().collect(),
-        });
-        (judged.finding, need)
-    }
-
-    fn found(&self, printer: &Printer) -> Judged {
-        if let Some(lacking) = self.lacking(printer.samples) {
-            return Judged::of(Finding::unknown(printer.text(&lacking.say).text));
+        let printer = Printer { results, samples: &samples, shared: &self.shared };
+        if let Some(lacking) = self.lacking(&samples) {
+            return Finding::unknown(printer.text(&lacking.say).text);
         }
-        let Some(judged) = self.judged(printer) else { return Judged::of(self.not_measured(printer)) };
-        let left_out = self.left_out(printer.samples, printer.results);
-        let finding = Finding { why: joined(&[&judged.finding.why, &left_out]), ..judged.finding };
-        match self.barred(printer.samples, finding.verdict) {
-            None => Judged { finding, ..judged },
+        let Some(found) = self.judged(&printer) else { return self.not_measured(&printer) };
+        let finding = Finding { why: joined(&[&found.why, &self.left_out(&samples, results)]), ..found };
+        match self.barred(&samples, finding.verdict) {
+            None => finding,
             Some(condition) => {
                 let why = printer.text(&condition.say).text;
-                Judged::of(Finding { verdict: Verdict::CannotSay, why, ..finding })
+                Finding { verdict: Verdict::CannotSay, why, ..finding }
             }
         }
     }
@@ -219,14 +179,6 @@ impl Claim {
         conditions.find(|condition| counts(condition) && condition.holds(samples) == Some(true))
     }
 
-    /// What a model, or an emulated kernel, says about it: a record of the kernel lab with the model's cells.
-    /// Nothing for a claim that no model answers.
-    pub fn judge_modelled(&self, results: &Results) -> Option<Finding> {
-        let rules = self.modelled.as_ref()?;
-        let samples = Samples::new(results, &self.shared.arms);
-        Some(rules.judge(&samples))
-    }
-
     /// The samples behind a verdict, as text: claims with the same text rest on one figure. A judge of its own has a
     /// figure of its own.
     pub fn figure(&self, results: &Results) -> String {
@@ -260,23 +212,20 @@ impl Claim {
     }
 
     /// Nothing where the measure was not taken.
-    fn judged(&self, printer: &Printer) -> Option<Judged> {
+    fn judged(&self, printer: &Printer) -> Option<Finding> {
         let (rules, why) = (&self.rules, &self.rules.why);
         match &rules.judge {
             Judge::Bounds(measure, bounds) => {
-                let value = printer.samples.value(measure)?;
-                let found = value.interval()?;
+                let found = printer.samples.value(measure)?.interval()?;
                 let side = bounds.side(&found);
-                let explained = self.explained(&found, value.rounds(), *bounds, side);
+                let explained = self.explained(&found, *bounds, side);
                 let why = joined(&[&printer.measured(&explained), &bounds.text(&rules.unit)]);
-                let finding = Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why };
-                Some(Judged { finding, weighed: vec![(value.rounds(), need::times(&found, *bounds))] })
+                Some(Finding { verdict: side.verdict(), ours: self.ours(printer, &found), why })
             }
             Judge::Every(measures, bounds) => {
                 let found = measures.iter().filter_map(|measure| printer.samples.value(measure));
-                let found: Vec<(usize, Interval)> =
-                    found.filter_map(|value| Some((value.rounds(), value.interval()?))).collect();
-                let sides: Vec<Side> = found.iter().map(|(_, found)| bounds.side(found)).collect();
+                let sides: Vec<Side> =
+                    found.filter_map(|value| Some(bounds.side(&value.interval()?))).collect();
                 let verdict = match sides.as_slice() {
                     [] => return None,
                     all if all.len() == measures.len() && all.iter().all(|side| *side == Side::Within) => {
@@ -286,37 +235,23 @@ impl Claim {
                     _ => Verdict::CannotSay,
                 };
                 let ours = printer.text(rules.ours.as_deref().unwrap_or_default()).text;
-                let mut weighed: Vec<(usize, f64)> =
-                    found.iter().map(|(rounds, found)| (*rounds, need::times(found, *bounds))).collect();
-                let times = weighed.iter().map(|(_, times)| *times).fold(0.0, f64::max);
-                let rounds = weighed.iter().map(|(rounds, _)| *rounds).min().unwrap_or_default();
                 let across = match verdict {
-                    Verdict::CannotSay if found.len() < measures.len() => {
+                    Verdict::CannotSay if sides.len() < measures.len() => {
                         decided_by(NOT_MEASURED, &format!("`faultless lab {}`", self.experiment))
                     }
-                    Verdict::CannotSay => need::text(rounds, times),
+                    Verdict::CannotSay => MORE_ROUNDS.to_owned(),
                     _ => String::new(),
                 };
                 let why = joined(&[&across, &printer.text(&why.holds).text, &bounds.text(&rules.unit)]);
-                if found.len() < measures.len() {
-                    // More rounds measure nothing that was not measured at all.
-                    weighed.clear();
-                }
-                Some(Judged { finding: Finding { verdict, ours, why }, weighed })
+                Some(Finding { verdict, ours, why })
             }
             Judge::NotComparable(measure) => {
                 let ours = self.unjudged(printer, measure.as_ref())?;
                 let why = format!("not comparable: {}", self.undecided(printer));
-                Some(Judged::of(Finding { verdict: Verdict::CannotSay, ours, why }))
+                Some(Finding { verdict: Verdict::CannotSay, ours, why })
             }
-            Judge::NotMeasured => Some(Judged::of(Finding::unknown(self.undecided(printer)))),
-            Judge::Special(judge) => {
-                let special::Told { finding, weighed } = judge(printer.results)?;
-                let of = |(rounds, bounds): (Rounds, Bounds)| {
-                    Some((rounds.len(), need::times(&rounds.interval()?, bounds)))
-                };
-                Some(Judged { finding, weighed: weighed.and_then(of).into_iter().collect() })
-            }
+            Judge::NotMeasured => Some(Finding::unknown(self.undecided(printer))),
+            Judge::Special(judge) => judge(printer.results),
         }
     }
 
@@ -348,7 +283,7 @@ impl Claim {
         }
     }
 
-    fn explained(&self, found: &Interval, rounds: usize, bounds: Bounds, side: Side) -> String {
+    fn explained(&self, found: &Interval, bounds: Bounds, side: Side) -> String {
         let why = &self.rules.why;
         match side {
             Side::Within => why.holds.clone(),
@@ -357,8 +292,7 @@ impl Claim {
             Side::Across => {
                 let crossed = if found.low < bounds.low { bounds.low } else { bounds.high };
                 let (crossed, unit) = (short(crossed), &self.rules.unit);
-                let decided = need::text(rounds, need::times(found, bounds));
-                let wide = format!("the interval reaches across {crossed} {unit}: {decided}");
+                let wide = format!("the interval reaches across {crossed} {unit}: {MORE_ROUNDS}");
                 joined(&[&wide, &why.holds])
             }
         }

@@ -20,7 +20,6 @@
 //! | `needs` | conditions without which nothing is judged: `where`, and what to `say` otherwise |
 //! | `no_verdict` | conditions under which there is no verdict, `only` for some verdicts |
 //! | `instead` | `ours` and `why` where the measure was not taken |
-//! | `modelled` | `judge`, `measure`, `unit`, bounds and `why` for a model, and `rests_on`: the rows behind it |
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,12 +33,9 @@ use super::arm::Arm;
 use super::claim::{Claim, Condition, Judge, Rules, Shared, Why, names_in};
 use super::finding::{Bounds, DECIDED_BY};
 use super::formula::Formula;
-use super::modelled::Modelled;
 use super::special;
 use crate::experiment::Document;
 use crate::experiments;
-use crate::kernel::session;
-use crate::predict::evidence;
 
 /// The files: name, document, text.
 pub(super) const FILES: [(&str, Document, &str); 5] = [
@@ -49,9 +45,6 @@ pub(super) const FILES: [(&str, Document, &str); 5] = [
     ("prezeroing.toml", Document::Prezeroing, include_str!("prezeroing.toml")),
     ("oops.toml", Document::Oops, include_str!("oops.toml")),
 ];
-
-/// Experiments that run no program on this machine.
-const MODELS: [&str; 2] = [session::EXPERIMENT, evidence::EXPERIMENT];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,22 +86,6 @@ struct Written {
     #[serde(default)]
     no_verdict: Vec<WrittenCondition>,
     instead: Option<Instead>,
-    modelled: Option<WrittenModelled>,
-}
-
-/// How a model is held against a claim, as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenModelled {
-    judge: String,
-    measure: String,
-    unit: String,
-    low: Option<f64>,
-    high: Option<f64>,
-    times: Option<f64>,
-    #[serde(default)]
-    why: String,
-    rests_on: String,
 }
 
 #[derive(Deserialize)]
@@ -176,7 +153,7 @@ impl Shared {
     fn check_arm(&self, name: &str) -> Result<(), String> {
         let Some(arm) = self.arms.get(name) else { return Err(format!("{name} is no arm of this file")) };
         let experiment = arm.experiment();
-        if experiments::find(experiment).is_none() && !MODELS.contains(&experiment) {
+        if experiments::find(experiment).is_none() {
             return Err(format!("{experiment} is no experiment"));
         }
         for other in arm.refers_to() {
@@ -221,7 +198,6 @@ impl Reader<'_> {
         }
         Ok(Claim {
             rules: self.rules(&written).map_err(named)?,
-            modelled: written.modelled.as_ref().map(|rule| self.modelled(rule)).transpose().map_err(named)?,
             id: written.id,
             document,
             says: written.says,
@@ -261,27 +237,6 @@ impl Reader<'_> {
             needs: self.conditions(&written.needs)?,
             no_verdict: self.conditions(&written.no_verdict)?,
             instead: written.instead.as_ref().map(|instead| (instead.ours.clone(), instead.why.clone())),
-        })
-    }
-
-    fn modelled(&self, written: &WrittenModelled) -> Result<Modelled, String> {
-        if written.rests_on.is_empty() {
-            return Err("a modelled claim names the rows that it rests on: `rests_on`".into());
-        }
-        let size = written.times;
-        let times = || size.ok_or_else(|| format!("the judge {} needs `times`", written.judge));
-        let bounds = match written.judge.as_str() {
-            "bounds" => bounds(&written.judge, (written.low, written.high))?,
-            "near" => near(times()?),
-            "loss" => loss(times()?),
-            other => return Err(format!("{other} is no judge of a model")),
-        };
-        Ok(Modelled {
-            measure: self.shared.formula(&written.measure, self.terms)?,
-            bounds,
-            unit: written.unit.clone(),
-            why: written.why.clone(),
-            rests_on: written.rests_on.clone(),
         })
     }
 

@@ -17,19 +17,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The verdict of a measurement and that of a model, and what stands beside it. A model decides only
-    /// where the measurement cannot say.
-    pub fn with_model(self, modelled: Option<Self>) -> (Self, Option<Self>) {
-        let Some(modelled) = modelled else { return (self, None) };
-        match (self.verdict, modelled.verdict) {
-            (Verdict::CannotSay, Verdict::Agrees | Verdict::Differs) => {
-                let why = joined(&[&modelled.why, &format!("measured: {}", self.why)]);
-                (Self { why, ..modelled }, None)
-            }
-            _ => (self, Some(modelled)),
-        }
-    }
-
     /// Nothing was measured that would tell. The reason says what would decide: see [`DECIDED_BY`].
     pub(super) fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::CannotSay, ours: String::new(), why: why.into() }
@@ -96,6 +83,9 @@ impl Side {
 
 /// Every finding without a verdict has these words.
 pub(super) const DECIDED_BY: &str = "decided by";
+
+/// What decides a claim whose interval reaches across a bound.
+pub(super) const MORE_ROUNDS: &str = "decided by more rounds, which narrow it";
 
 /// A reason, and what would decide.
 pub(super) fn decided_by(why: &str, decides: &str) -> String {

@@ -57,14 +57,6 @@ impl Value {
         }
     }
 
-    /// Rounds behind it; a number has none.
-    pub(super) fn rounds(&self) -> usize {
-        match self {
-            Self::Number(_) => 0,
-            Self::Rounds(rounds) => rounds.len(),
-        }
-    }
-
     fn median(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),

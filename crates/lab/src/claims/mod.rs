@@ -9,8 +9,6 @@ mod claim;
 mod file;
 mod finding;
 mod formula;
-mod modelled;
-mod need;
 mod rounds;
 mod special;
 mod tally;
@@ -20,7 +18,6 @@ mod tests;
 pub use claim::Claim;
 pub use faultless_trace::verdict::Verdict;
 pub use finding::Finding;
-pub use need::Need;
 pub use tally::tally;
 
 use crate::cell::Refusal;

@@ -9,19 +9,12 @@ mod waits;
 use faultless_trace::measurement::median;
 use faultless_trace::verdict::Verdict;
 
-use super::finding::{Bounds, Finding, short};
-use super::rounds::Rounds;
+use super::finding::{Finding, short};
 use crate::experiments::fault_rate::table::{BY_LINES, BY_THREADS, Theirs};
 use crate::results::{Results, values};
 
-/// A finding, and the figure and bounds behind it where rounds can decide.
-pub(super) struct Told {
-    pub(super) finding: Finding,
-    pub(super) weighed: Option<(Rounds, Bounds)>,
-}
-
 /// A judge of its own; nothing where the cells were not measured.
-pub(super) type Judge = fn(&Results) -> Option<Told>;
+pub(super) type Judge = fn(&Results) -> Option<Finding>;
 
 /// The judges by name.
 const JUDGES: [(&str, Judge); 5] = [
@@ -94,14 +87,13 @@ fn lock_shares(results: &Results) -> String {
 }
 
 /// Whether the Wall column of a table of the document is the quotient of its own faults and rates.
-fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Told> {
+fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Finding> {
     results.cells("fault-rate").next()?;
     let is_right = rows.iter().all(Theirs::is_printed_right);
     let seconds: Vec<_> = rows.iter().map(|row| short(row.wall_s())).collect();
-    let finding = Finding {
+    Some(Finding {
         verdict: if is_right { Verdict::Reproduced } else { Verdict::Refuted },
         ours: format!("{} s", seconds.join(" ")),
         why: "recomputed from the document's own faults and rate: hundredths are printed behind a stray 0, as in 7.097 for 7.97".into(),
-    };
-    Some(Told { finding, weighed: None })
+    })
 }

@@ -8,23 +8,21 @@ use std::collections::BTreeSet;
 use faultless_trace::verdict::Verdict;
 
 use super::claim::{Claim, Judge};
-use super::finding::Finding;
-use super::need::Need;
+use super::finding::{Finding, MORE_ROUNDS};
 use crate::results::Results;
 
 /// `claims reproduced: 60; they rest on distinct figures: 50`, and the same of the other verdicts. Of those without a
 /// verdict: how many for which reason.
 pub fn tally(claims: &[Claim], results: &Results) -> String {
     let judged = |claim: &Claim| {
-        let (finding, need) = claim.judge_and_need(results);
-        let reason = Reason::of(claim, &finding, need.is_some());
-        (finding.verdict, claim.figure(results), need, reason)
+        let finding = claim.judge(results);
+        (finding.verdict, claim.figure(results), Reason::of(claim, &finding))
     };
-    let found: Vec<(Verdict, String, Option<Need>, Reason)> = claims.iter().map(judged).collect();
+    let found: Vec<(Verdict, String, Reason)> = claims.iter().map(judged).collect();
     let line = |verdict: Verdict| {
         let of_verdict = || found.iter().filter(|(own, ..)| *own == verdict);
         let count = of_verdict().count();
-        let figures = of_verdict().map(|(_, figure, ..)| figure).collect::<BTreeSet<_>>().len();
+        let figures = of_verdict().map(|(_, figure, _)| figure).collect::<BTreeSet<_>>().len();
         let words = verdict.words();
         match verdict {
             _ if count == 0 => String::new(),
@@ -41,7 +39,7 @@ pub fn tally(claims: &[Claim], results: &Results) -> String {
                     of(Reason::NotComparable, "not comparable"),
                     of(Reason::NotMeasured, "measured by no experiment"),
                     of(Reason::Lacking, "for want of processors, settings or samples"),
-                    wide(of_verdict().filter_map(|(_, _, need, _)| need.as_ref()))
+                    of(Reason::Wide, "for want of a narrower interval")
                 )
             }
             _ => format!("claims {words}: {count}; they rest on distinct figures: {figures}\n"),
@@ -64,24 +62,12 @@ enum Reason {
 }
 
 impl Reason {
-    fn of(claim: &Claim, finding: &Finding, has_need: bool) -> Self {
+    fn of(claim: &Claim, finding: &Finding) -> Self {
         match claim.rules.judge {
-            _ if has_need => Self::Wide,
+            _ if finding.why.contains(MORE_ROUNDS) => Self::Wide,
             Judge::NotMeasured => Self::NotMeasured,
             Judge::NotComparable(_) if !finding.ours.is_empty() => Self::NotComparable,
             _ => Self::Lacking,
         }
-    }
-}
-
-/// Of how many claims the interval reaches across a bound, and how many of these no four times the rounds would decide.
-fn wide<'a>(open: impl Iterator<Item = &'a Need>) -> String {
-    let hopeless: Vec<bool> = open.map(Need::is_hopeless).collect();
-    match hopeless.len() {
-        0 => String::new(),
-        count => format!(
-            "; for want of a narrower interval: {count}, of which four times the rounds would not decide {}",
-            hopeless.iter().filter(|is_hopeless| **is_hopeless).count()
-        ),
     }
 }

@@ -9,7 +9,6 @@ use crate::results::Results;
 
 mod any_data;
 mod mended;
-mod modelled;
 
 /// A value of a cell: round, phase, quantity, value.
 fn row(cell: &str, round: u32, phase: &str, quantity: &str, value: f64) -> Row {
@@ -98,14 +97,6 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     wrong(&format!("judge = \"effect\"\n{measured}"), "needs `times`");
     wrong("judge = \"bound\"", "bound is no judge");
     wrong("judge = \"not-measured\"\nwhy = \"{b}\"", "{b} is no term");
-    let modelled = |more: &str| {
-        format!(
-            "judge = \"not-measured\"\ndecides = \"\"\n[claim.modelled]\nunit = \"\"\nmeasure = \"1\"\n{more}"
-        )
-    };
-    wrong(&modelled("judge = \"bounds\"\nlow = 1.0\nrests_on = \"\""), "rests_on");
-    wrong(&modelled("judge = \"effect\"\nlow = 1.0\nrests_on = \"r\""), "effect is no judge of a model");
-    wrong(&modelled("judge = \"bounds\"\nrests_on = \"r\""), "needs `low` or `high`");
     let unquoted = file("judge = \"not-measured\"").replace("\"q\"", "\" \"");
     assert!(read(&unquoted).unwrap_err().contains("needs a quote"));
     let unknown = "[arms]\na = \"tuoch threads=1\"\n[[claim]]\nid = \"c\"\nsays = \"\"\nquote = \"q\"\nfigure = \"\"\nexperiment = \"touch\"\n\

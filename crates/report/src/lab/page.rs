@@ -50,27 +50,12 @@ pub struct Claim {
     pub verdict: Verdict,
     /// One line: why the figures differ, or what was not measured.
     pub why: String,
-    /// What a model says of the claim, beside the verdict.
-    pub modelled: Option<Modelled>,
-}
-
-/// What a model, or an emulated kernel, says of a claim.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Modelled {
-    /// Whether it agrees.
-    pub verdict: Verdict,
-    /// The model's figure; empty if there is none.
-    pub here: String,
-    /// One line: what the figure is and which rows it rests on.
-    pub why: String,
 }
 
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",
         Verdict::Refuted => "refuted",
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "differs",
         Verdict::CannotSay => "unknown",
     }
 }
@@ -178,7 +163,6 @@ const MAJOR: &str = "major_faults";
 const FOLDED_FROM: usize = 25;
 /// CSS that hides all claims but those with the chosen verdict.
 const FILTERS: &str = "#verdict-reproduced:checked~* tr.claim:not(.reproduced),#verdict-refuted:checked~* tr.claim:not(.refuted),\
-#verdict-agrees:checked~* tr.claim:not(.agrees),#verdict-differs:checked~* tr.claim:not(.differs),\
 #verdict-unknown:checked~* tr.claim:not(.unknown){display:none}";
 
 impl Report {
@@ -229,21 +213,7 @@ impl Report {
 
     fn tally(&self) -> String {
         let counts: Vec<String> = self.counts().map(|(_, text)| text).collect();
-        format!("{} claims: {}.{}", self.claims.len(), counts.join("; "), self.tally_modelled())
-    }
-
-    /// The verdicts of a model, which stand beside the others and are counted apart.
-    fn tally_modelled(&self) -> String {
-        let beside: Vec<Verdict> =
-            self.claims.iter().filter_map(|claim| Some(claim.modelled.as_ref()?.verdict)).collect();
-        let of = |verdict| beside.iter().filter(|found| **found == verdict).count();
-        let [agrees, differs, unknown] = [Verdict::Agrees, Verdict::Differs, Verdict::CannotSay].map(of);
-        match beside.len() {
-            0 => String::new(),
-            all => format!(
-                " A model stands beside {all} of them: it agrees with {agrees}, differs from {differs}, and cannot say for {unknown}."
-            ),
-        }
+        format!("{} claims: {}.", self.claims.len(), counts.join("; "))
     }
 
     fn filter(&self) -> Markup {
@@ -292,7 +262,7 @@ impl Report {
     }
 }
 
-pub(super) fn table(table: &Table) -> Markup {
+fn table(table: &Table) -> Markup {
     html! {
         h3 { (table.title) }
         div.scroll {
@@ -353,28 +323,11 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
                         }
                         td data-name="there:" { (claim.there) }
                         td data-name="here:" { @if claim.here.is_empty() { "-" } @else { (claim.here) } }
-                        td {
-                            (claim.why)
-                            @if let Some(model) = &claim.modelled {
-                                p.faint {
-                                    span.verdict.modelled { (beside(model.verdict)) } " "
-                                    @if !model.here.is_empty() { (model.here) "; " }
-                                    (model.why)
-                                }
-                            }
-                        }
+                        td { (claim.why) }
                     }
                 }
             }
         }
-    }
-}
-
-/// A model's verdict in words that cannot be taken for a measurement's.
-fn beside(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::CannotSay => "modelled, cannot say",
-        other => other.words(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use faultless_report::lab::Quantity;
 use faultless_report::lab::compare::{self, Comparison, Fact};
-use faultless_report::lab::page::{self, Claim, Experiment, Modelled, PhaseRow, Report, Table, TableRow};
+use faultless_report::lab::page::{self, Claim, Experiment, PhaseRow, Report, Table, TableRow};
 use faultless_report::svg::{self, Line, Plot, Point};
 use faultless_trace::change::{Change, Direction};
 use faultless_trace::stat::Interval;
@@ -64,7 +64,6 @@ fn claim(id: &str, verdict: Verdict, here: &str) -> Claim {
         here: here.into(),
         verdict,
         why: "the zero page is read, then copied <on write>".into(),
-        modelled: None,
     }
 }
 
@@ -114,15 +113,6 @@ fn report() -> Report {
             claim("a", Verdict::Reproduced, "2.00 per page"),
             claim("b", Verdict::Refuted, "1.00 per page [0.99 1.01]"),
             claim("c", Verdict::CannotSay, ""),
-            claim("d", Verdict::Agrees, "1.80 times"),
-            Claim {
-                modelled: Some(Modelled {
-                    verdict: Verdict::Differs,
-                    here: "1.20 times [1.10 1.30]".into(),
-                    why: "holds from 2.00 times on; rests on predict threads=1".into(),
-                }),
-                ..claim("e", Verdict::CannotSay, "")
-            },
         ],
         experiments: vec![Experiment {
             name: "touch".into(),

@@ -10,7 +10,6 @@ mod compare;
 mod datafile;
 mod kernel;
 mod measure;
-mod predict;
 mod report;
 mod table;
 
@@ -45,7 +44,6 @@ EXAMPLES
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
-  faultless lab predict --threads 1..64
 
 Exit status: 0 all counts are as expected, 1 some are not, 2 nothing could be measured, 130 interrupted."
 )]
@@ -70,9 +68,6 @@ struct Args {
     /// Measure each cell so often [default: until its intervals are narrow, as the effort allows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Measure each cell as often as this earlier record shows that the claims need. See METHODOLOGY.md.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "rounds")]
-    pilot: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -102,8 +97,6 @@ enum Action {
     /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
     #[command(subcommand)]
     Kernel(kernel::Action),
-    /// Predict with a model what prezeroing would change, for 1 to 512 threads and 1 to 8 nodes.
-    Predict(predict::Args),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -132,7 +125,6 @@ fn run(args: Args) -> Outcome {
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Kernel(action)) => kernel::run(&action),
-        Some(Action::Predict(args)) => predict::run(&args),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
@@ -155,8 +147,8 @@ fn run(args: Args) -> Outcome {
                 (_, true) => Form::Csv,
                 _ => Form::Text,
             };
-            let (parameters, rounds, pilot) = (parameters.as_slice(), args.rounds, args.pilot.as_deref());
-            measure::run(Run { experiments, parameters, effort, rounds, pilot, folder: &folder, form })
+            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
+            measure::run(Run { experiments, parameters, effort, rounds, folder: &folder, form })
         }
     }
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
-use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
 use faultless_lab::record::{Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
@@ -25,8 +24,6 @@ pub(crate) struct Run<'a> {
     pub(crate) effort: Effort,
     /// Rounds of each cell, if they were named.
     pub(crate) rounds: Option<u32>,
-    /// The record that plans the rounds.
-    pub(crate) pilot: Option<&'a Path>,
     pub(crate) folder: &'a Path,
     pub(crate) form: Form,
 }
@@ -56,13 +53,8 @@ pub(crate) fn run(run: Run) -> Outcome {
     if let Some(rounds) = run.rounds {
         budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
     }
-    let asked = asked(&experiments, parameters, effort, run.pilot);
-    let plan =
-        run.pilot.map(|pilot| Plan::read(pilot, &asked, &table::host(&host))).transpose().map_err(failure)?;
-    if let Some(plan) = &plan {
-        eprintln!("faultless: the pilot plans {plan}");
-    }
-    let ended = measure(&experiments, &asked, Limits { effort, budget, plan }, folder, &host)?;
+    let asked = asked(&experiments, parameters, effort);
+    let ended = measure(&experiments, &asked, Limits { effort, budget }, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
     for note in left_out(&results.refused()) {
         eprintln!("faultless: left out: {note}");
@@ -70,13 +62,13 @@ pub(crate) fn run(run: Run) -> Outcome {
     let is_empty = results.all().next().is_none();
     let written = if is_empty { Ok(()) } else { page(folder, &results) };
     let text = match (form, &chosen, effort) {
-        (Form::Json, ..) => table::json(&results, None)?,
+        (Form::Json, ..) => table::json(&results)?,
         (Form::Csv, ..) => table::csv(&experiments, &results)?,
         // The reasons have been told.
         (Form::Text, Some(_), _) if is_empty => table::counts(&results),
         (Form::Text, Some(chosen), _) => table::grid(&Grid::new(chosen, &results)) + &table::counts(&results),
         (Form::Text, None, Effort::Quick) => table::short(&results, folder)?,
-        (Form::Text, None, _) => table::text(&results, None)?,
+        (Form::Text, None, _) => table::text(&results)?,
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -114,14 +106,15 @@ pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let effort = Effort::Verify;
-    let (asked, limits) = (asked(experiments::ALL, &[], effort, None), Limits::of(effort));
+    let limits = Limits { effort, budget: Budget::of(effort) };
+    let asked = asked(experiments::ALL, &[], effort);
     let ended = measure(experiments::ALL, &asked, limits, folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let results = Results::read(folder.path()).map_err(failure)?;
-    let text = if json { table::json(&results, None)? } else { table::counts(&results) };
+    let text = if json { table::json(&results)? } else { table::counts(&results) };
     emit(text.as_bytes(), code(&results))
 }
 
@@ -142,28 +135,15 @@ fn code(results: &Results) -> ExitCode {
 struct Limits {
     effort: Effort,
     budget: Budget,
-    plan: Option<Plan>,
 }
 
-impl Limits {
-    fn of(effort: Effort) -> Self {
-        Self { effort, budget: Budget::of(effort), plan: None }
-    }
-}
-
-fn asked(
-    experiments: &[&dyn Experiment],
-    parameters: &[String],
-    effort: Effort,
-    pilot: Option<&Path>,
-) -> Asked {
+fn asked(experiments: &[&dyn Experiment], parameters: &[String], effort: Effort) -> Asked {
     Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
         experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
         parameters: parameters.to_vec(),
-        pilot: pilot.map(report::name),
         seed: fastrand::u64(..),
     }
 }
@@ -175,16 +155,12 @@ fn measure(
     folder: &Path,
     host: &Host,
 ) -> Result<Ended, Failure> {
-    let Limits { effort, budget, plan } = limits;
+    let Limits { effort, budget } = limits;
     let scope = Scope { host, processors: processors(), effort };
     let mut record = Record::open(folder, asked, &table::host(host)).map_err(failure)?;
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
     let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
-    let runner = match plan {
-        Some(plan) => runner.planned(plan),
-        None => runner,
-    };
     let mut tried = 0_usize;
     let ended = runner.run(
         &mut record,

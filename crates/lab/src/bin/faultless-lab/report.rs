@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::claims::{self, Finding, Verdict};
-use faultless_lab::predict::evidence;
+use faultless_lab::claims::{self, Verdict};
 use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
 use faultless_lab::{Cell, Document, Experiment, Results, experiments, trial};
@@ -35,9 +34,6 @@ pub(crate) struct Args {
     /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
-    /// Also show what the model predicts from this record of the kernel lab.
-    #[arg(long, value_name = "FOLDER")]
-    kernel: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -46,8 +42,7 @@ pub(crate) struct Args {
 /// Writes the page of a record, and prints its answers.
 pub(crate) fn run(args: &Args) -> Outcome {
     let results = Results::read(&args.folder).map_err(failure)?;
-    let kernel = args.kernel.as_deref().map(model).transpose()?;
-    let report = report_with(&args.folder, &results, kernel.as_ref())?;
+    let report = report(&args.folder, &results)?;
     if let Some(why) = &report.unfinished {
         eprintln!("faultless: the record is not whole: {why}");
     }
@@ -59,8 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     sink.write(&report.html())?;
     eprintln!("faultless: the page is {}", page.display());
-    let kernel = kernel.as_ref();
-    let text = if args.json { table::json(&results, kernel)? } else { table::text(&results, kernel)? };
+    let text = if args.json { table::json(&results)? } else { table::text(&results)? };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
@@ -99,19 +93,8 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-/// A kernel lab's record with the model's forecast.
-pub(crate) fn model(folder: &Path) -> Result<Results, Failure> {
-    const SEED: u64 = 1;
-    evidence::read(folder, SEED).map_err(failure)
-}
-
 /// A record, ready to be drawn.
 pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
-    report_with(folder, results, None)
-}
-
-/// The same with a kernel lab's record beside it.
-fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Result<Report, Failure> {
     let asked = results.asked(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
@@ -137,7 +120,7 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
         unfinished: unfinished(folder, results)?,
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
-        claims: decided_first(claims.into_iter().map(|found| claim(found, results, kernel)).collect()),
+        claims: decided_first(claims.into_iter().map(|found| claim(found, results)).collect()),
         experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
     })
 }
@@ -177,9 +160,8 @@ fn decided_first(mut claims: Vec<page::Claim>) -> Vec<page::Claim> {
     claims
 }
 
-fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> page::Claim {
-    let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-    let (finding, modelled) = claim.judge(results).with_model(modelled);
+fn claim(claim: claims::Claim, results: &Results) -> page::Claim {
+    let finding = claim.judge(results);
     page::Claim {
         id: claim.id,
         document: claim.document.title().into(),
@@ -190,7 +172,6 @@ fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> p
         here: finding.ours,
         verdict: finding.verdict,
         why: finding.why,
-        modelled: modelled.map(|Finding { verdict, ours, why }| page::Modelled { verdict, here: ours, why }),
     }
 }
 

@@ -109,30 +109,23 @@ fn claims_of(results: &Results) -> Result<Vec<Claim>, Failure> {
 }
 
 /// The verdicts, document by document, decided claims first, and the counts.
-pub(crate) fn text(results: &Results, kernel: Option<&Results>) -> Result<String, Failure> {
+pub(crate) fn text(results: &Results) -> Result<String, Failure> {
     let mut text = String::new();
     let all = claims_of(results)?;
     for document in Document::ALL {
         let claims = all.iter().filter(|claim| claim.document == document);
-        let mut judged: Vec<_> = claims
-            .map(|claim| {
-                let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-                (claim, claim.judge(results).with_model(modelled))
-            })
-            .collect();
+        let mut judged: Vec<_> = claims.map(|claim| (claim, claim.judge(results))).collect();
         if judged.is_empty() {
             continue;
         }
-        judged.sort_by_key(|(_, (finding, _))| finding.verdict == Verdict::CannotSay);
+        judged.sort_by_key(|(_, finding)| finding.verdict == Verdict::CannotSay);
         let _ = writeln!(text, "{}", document.title());
-        for (claim, (finding, modelled)) in judged {
+        for (claim, finding) in judged {
             text.push_str(&lines(claim, &finding));
-            text.push_str(&modelled.as_ref().map_or(String::new(), beside));
         }
         text.push('\n');
     }
     text.push_str(&claims::tally(&all, results));
-    text.push_str(&tally(&all, results, kernel));
     Ok(text + &counts(results))
 }
 
@@ -171,40 +164,6 @@ fn lines(claim: &Claim, Finding { verdict, ours, why }: &Finding) -> String {
         claim.says,
         "",
         claim.figure
-    )
-}
-
-/// What a model says of the same claim, in a line below.
-fn beside(Finding { verdict, ours, why }: &Finding) -> String {
-    let ours = if ours.is_empty() { String::new() } else { format!("{ours}; ") };
-    format!("  {:<17}  {}: {ours}{why}\n", "", modelled_words(*verdict))
-}
-
-/// A model's verdict, in words that cannot be taken for a measurement's.
-pub(crate) fn modelled_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::CannotSay => "modelled, cannot say",
-        other => other.words(),
-    }
-}
-
-/// How many claims have each verdict, and what a model says beside them.
-fn tally(claims: &[Claim], results: &Results, kernel: Option<&Results>) -> String {
-    let Some(kernel) = kernel else { return String::new() };
-    let all = claims.iter().map(|claim| claim.judge(results).with_model(claim.judge_modelled(kernel)));
-    let (findings, beside): (Vec<Finding>, Vec<Option<Finding>>) = all.unzip();
-    let beside: Vec<Finding> = beside.into_iter().flatten().collect();
-    let count = |findings: &[Finding], words: fn(Verdict) -> &'static str| {
-        let of = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-        let found = Verdict::ALL.into_iter().filter(|verdict| of(*verdict) > 0);
-        found.map(|verdict| format!("{} {}", of(verdict), words(verdict))).collect::<Vec<_>>().join("; ")
-    };
-    format!(
-        "{}: {}\nbeside {} of the measured verdicts stands a model: {}\n",
-        counted(findings.len(), "claim"),
-        count(&findings, Verdict::words),
-        beside.len(),
-        count(&beside, modelled_words)
     )
 }
 
@@ -334,28 +293,11 @@ struct JsonClaim<'a> {
     verdict: &'a str,
     ours: String,
     why: String,
-    /// What a model says beside it; only with a record of the kernel lab.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modelled: Option<JsonModelled>,
-}
-
-#[derive(Serialize)]
-struct JsonModelled {
-    verdict: &'static str,
-    ours: String,
-    why: String,
 }
 
 impl<'a> JsonClaim<'a> {
-    fn new(claim: &'a Claim, (finding, modelled): (Finding, Option<Finding>)) -> Self {
-        let Finding { verdict, ours, why } = finding;
-        let modelled = modelled.map(|Finding { verdict, ours, why }| JsonModelled {
-            verdict: modelled_words(verdict),
-            ours,
-            why,
-        });
+    fn new(claim: &'a Claim, Finding { verdict, ours, why }: Finding) -> Self {
         Self {
-            modelled,
             id: &claim.id,
             document: claim.document.title(),
             says: &claim.says,
@@ -372,12 +314,9 @@ impl<'a> JsonClaim<'a> {
 const SCHEMA: u32 = 1;
 
 /// The same as one JSON document.
-pub(crate) fn json(results: &Results, kernel: Option<&Results>) -> Result<String, Failure> {
+pub(crate) fn json(results: &Results) -> Result<String, Failure> {
     let all = claims_of(results)?;
-    let claims = all.iter().map(|claim| {
-        let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-        JsonClaim::new(claim, claim.judge(results).with_model(modelled))
-    });
+    let claims = all.iter().map(|claim| JsonClaim::new(claim, claim.judge(results)));
     let figures = results.all().flat_map(|(cell, quantities)| {
         let words = cell.words().join(" ");
         quantities.iter().filter_map(move |((phase, quantity), values)| {
@@ -402,22 +341,4 @@ pub(crate) fn json(results: &Results, kernel: Option<&Results>) -> Result<String
         figures: figures.collect(),
     };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_modelled_claim_is_told_with_its_reason_as_text_and_as_json() {
-        let all = claims::all().unwrap();
-        let why = "a queueing model of the lock".to_owned();
-        let finding = Finding { verdict: Verdict::Agrees, ours: "1.80 times".into(), why };
-        let text = lines(&all[0], &finding);
-        assert!(text.starts_with("  modelled, agrees   "), "{text}");
-        assert!(text.ends_with("here 1.80 times; a queueing model of the lock\n"), "{text}");
-        let json = serde_json::to_value(JsonClaim::new(&all[0], (finding, None))).unwrap();
-        assert_eq!(json["verdict"], "modelled, agrees");
-        assert_eq!(json["why"], "a queueing model of the lock");
-    }
 }

@@ -1,10 +1,8 @@
 //! From which block size on an allocator maps every block anew, by the cells of `threshold`.
 
 use crate::cell::Cell;
-use crate::claims::finding::{Bounds, Finding, Side, joined, with_interval};
-use crate::claims::need;
+use crate::claims::finding::{Bounds, Finding, MORE_ROUNDS, Side, joined, with_interval};
 use crate::claims::rounds::Rounds;
-use crate::claims::special::Told;
 use crate::results::Results;
 
 const THRESHOLD: &str = "threshold";
@@ -45,7 +43,7 @@ pub(super) fn maps_from(results: &Results, allocator: &str) -> Option<String> {
 }
 
 /// Whether most allocators map large blocks anew: their share, round by round.
-pub(super) fn most_map(results: &Results) -> Option<Told> {
+pub(super) fn most_map(results: &Results) -> Option<Finding> {
     let names = ["glibc", "glibc-fixed", "jemalloc", "mimalloc", "tcmalloc"];
     let most_faults = |name: &&str| {
         let sizes = sizes(results, name).into_iter().map(|(_, rounds)| rounds);
@@ -61,16 +59,15 @@ pub(super) fn most_map(results: &Results) -> Option<Told> {
     let interval = share.interval()?;
     let side = bounds.side(&interval);
     let across = match side {
-        Side::Across => need::text(share.len(), need::times(&interval, bounds)),
-        _ => String::new(),
+        Side::Across => MORE_ROUNDS,
+        _ => "",
     };
     let why = "of the sizes measured, up to 64 MiB; glibc's threshold rises by itself, to 32 MiB at the most";
-    let finding = Finding {
+    Some(Finding {
         verdict: side.verdict(),
         ours: format!("{}: {}", with_interval(&interval, &format!("of {count} allocators")), ours.join(", ")),
-        why: joined(&[&across, why, &bounds.text("of the allocators")]),
-    };
-    Some(Told { finding, weighed: Some((share, bounds)) })
+        why: joined(&[across, why, &bounds.text("of the allocators")]),
+    })
 }
 
 #[cfg(test)]
@@ -102,9 +99,9 @@ mod tests {
         assert_eq!(mapped_from_kib(&results, "glibc"), Some(Some(40_960)));
         assert_eq!(mapped_from_kib(&results, "jemalloc"), None);
         assert_eq!(maps_from(&results, "glibc").unwrap(), "glibc maps anew from 40960 KiB on");
-        assert_eq!(most_map(&results).unwrap().finding.verdict, Verdict::Reproduced);
+        assert_eq!(most_map(&results).unwrap().verdict, Verdict::Reproduced);
         let keeps = Results::of([of(64, 0.0), of(640, 0.0)].concat()).unwrap();
-        assert_eq!(most_map(&keeps).unwrap().finding.verdict, Verdict::Refuted);
+        assert_eq!(most_map(&keeps).unwrap().verdict, Verdict::Refuted);
     }
 
     #[test]
@@ -112,7 +109,7 @@ mod tests {
         let of = |tcmalloc| {
             let one = |name, faults| cell(name, 64, faults);
             let rows = [one("glibc", [20.0; 3]), one("jemalloc", [0.0; 3]), one("tcmalloc", tcmalloc)];
-            most_map(&Results::of(rows.concat()).unwrap()).unwrap().finding
+            most_map(&Results::of(rows.concat()).unwrap()).unwrap()
         };
         let found = of([20.0, 0.0, 20.0]);
         assert_eq!(found.verdict, Verdict::CannotSay, "{found:?}");

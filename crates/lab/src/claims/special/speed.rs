@@ -7,10 +7,8 @@ use faultless_trace::verdict::Verdict;
 
 use crate::cell::Cell;
 use crate::claims::arm::processors;
-use crate::claims::finding::{Bounds, Finding, Side, decided_by, joined, short, with_interval};
-use crate::claims::need;
+use crate::claims::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, joined, short, with_interval};
 use crate::claims::rounds::Rounds;
-use crate::claims::special::Told;
 use crate::results::Results;
 
 const CHUNKS: &str = "chunks";
@@ -29,7 +27,7 @@ struct Step {
 }
 
 /// The speed of the rest at which faults take a tenth more time, over the speed of faults.
-pub(super) fn noticeable(results: &Results) -> Option<Told> {
+pub(super) fn noticeable(results: &Results) -> Option<Finding> {
     let steps = steps(results)?;
     let price = price(results)?;
     // With one speed there is nothing to look for.
@@ -38,11 +36,10 @@ pub(super) fn noticeable(results: &Results) -> Option<Told> {
         return None;
     }
     let (threshold, is_between) = at_threshold(&steps)?;
-    let rounds = threshold.ratio(&price);
-    let found = rounds.interval()?;
+    let found = threshold.ratio(&price).interval()?;
     let side = BOUNDS.side(&found);
     let (verdict, open) = match side {
-        Side::Across => (Verdict::CannotSay, need::text(rounds.len(), need::times(&found, BOUNDS))),
+        Side::Across => (Verdict::CannotSay, MORE_ROUNDS.to_owned()),
         Side::Within if !is_between => {
             (Verdict::CannotSay, decided_by("the speed lies beyond those measured", "more speeds: `passes`"))
         }
@@ -60,12 +57,11 @@ pub(super) fn noticeable(results: &Results) -> Option<Told> {
         price.median().map_or("-".to_owned(), short)
     );
     let unit = "of the speed of faults";
-    let finding = Finding {
+    Some(Finding {
         verdict,
         ours: with_interval(&found, unit),
         why: joined(&[&open, &why, &BOUNDS.text(unit)]),
-    };
-    Some(Told { finding, weighed: Some((rounds, BOUNDS)) })
+    })
 }
 
 /// The cells with one worker per processor and the shortest queue, from the fastest to the slowest.
@@ -173,7 +169,7 @@ mod tests {
     }
 
     fn judged(pool_ms: &[(usize, f64)], price: f64) -> Finding {
-        noticeable(&results(pool_ms, price)).unwrap().finding
+        noticeable(&results(pool_ms, price)).unwrap()
     }
 
     #[test]

@@ -8,10 +8,8 @@ use std::fmt::Write;
 use faultless_trace::stat::Interval;
 
 use crate::claims::arm::processors;
-use crate::claims::finding::{Bounds, Finding, Side, decided_by, short, with_interval};
-use crate::claims::need;
+use crate::claims::finding::{Bounds, Finding, MORE_ROUNDS, Side, decided_by, short, with_interval};
 use crate::claims::rounds::Rounds;
-use crate::claims::special::Told;
 use crate::results::Results;
 use crate::sample::OWN_WALL;
 
@@ -26,12 +24,11 @@ const STEPS: [(&str, &str); 3] = [
 ];
 
 /// A process-wide lock: threads with mappings of their own wait where processes do not.
-pub(super) fn judge(results: &Results) -> Option<Told> {
+pub(super) fn judge(results: &Results) -> Option<Finding> {
     let processors = processors(results, "scale")?;
     if processors < 2.0 {
         let why = "one processor: threads wait for it, not for each other";
-        let finding = Finding::unknown(decided_by(why, "two processors or more"));
-        return Some(Told { finding, weighed: None });
+        return Some(Finding::unknown(decided_by(why, "two processors or more")));
     }
     let count = (processors as usize).to_string();
     let slow = |memory| slowdowns(results, memory, &count).filter(|found| !found.is_empty());
@@ -43,12 +40,11 @@ pub(super) fn judge(results: &Results) -> Option<Told> {
         let next = STEPS.get(index + 1).map_or("process", |step| step.0);
         let here = slow(memory)?;
         let _ = write!(why, "{memory} {}, ", short(here.median()?));
-        let rounds = here.ratio(&slow(next)?);
-        let step = rounds.interval()?;
+        let step = here.ratio(&slow(next)?).interval()?;
         locks.extend((step.low > WAITS).then_some(lock));
-        last = Some((rounds, step));
+        last = Some(step);
     }
-    let (rounds, step) = last?;
+    let step = last?;
     let _ = write!(why, "processes {} times; ", short(alone.value));
     if alone.low > WAITS {
         locks.push("the machine: the zone lock, memory bandwidth or the hypervisor");
@@ -69,11 +65,10 @@ pub(super) fn judge(results: &Results) -> Option<Told> {
     let bounds = Bounds { low: WAITS, high: f64::MAX };
     let side = bounds.side(&step);
     if side == Side::Across {
-        let _ = write!(why, "; {}", need::text(rounds.len(), need::times(&step, bounds)));
+        let _ = write!(why, "; {}", MORE_ROUNDS);
     }
     let ours = with_interval(&step, "times what processes take");
-    let finding = Finding { verdict: side.verdict(), ours, why };
-    Some(Told { finding, weighed: Some((rounds, bounds)) })
+    Some(Finding { verdict: side.verdict(), ours, why })
 }
 
 /// By round: the time of `count` threads over the time of one, each with the same amount of memory.
@@ -104,7 +99,7 @@ mod tests {
     use faultless_trace::verdict::Verdict;
 
     fn judged(results: &Results) -> Finding {
-        judge(results).map_or_else(|| Finding::unknown("not measured"), |told| told.finding)
+        judge(results).unwrap_or_else(|| Finding::unknown("not measured"))
     }
 
     /// Four rounds in which two threads take so many times what one takes.

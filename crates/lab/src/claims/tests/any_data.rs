@@ -98,7 +98,7 @@ impl Draw {
             "system_ns" | "user_ns" => self.value(cell, phase, "cpu_ns") * self.between(&of, 0.25, 1.0),
             // With less than a quarter of a ns per page it would be a violation.
             _ if phase == "second" => self.between(&of, pages / 4.0, 256e6),
-            // Those of a kernel lab's sections, of a model, and all times.
+            // All times.
             _ => self.between(&of, 1e6, 256e6),
         }
     }
@@ -244,21 +244,6 @@ fn no_claim_is_true_or_false_for_all_data() {
                 stuck.push((claim.id.clone(), found.into_keys().collect::<Vec<_>>()))
             }
             (true, false) => {}
-        }
-    }
-    assert!(stuck.is_empty(), "{stuck:#?}");
-}
-
-#[test]
-fn no_rule_of_a_model_agrees_or_differs_for_all_data() {
-    let mut stuck = Vec::new();
-    for claim in all().unwrap() {
-        let Some(rule) = &claim.modelled else { continue };
-        let leaves = leaves(&claim, &[&rule.measure]);
-        let wanted = [Verdict::Agrees, Verdict::Differs];
-        let found = reached(DRAWS, &leaves, wanted, |results| claim.judge_modelled(results).unwrap());
-        if !wanted.iter().all(|verdict| found.contains_key(verdict.words())) {
-            stuck.push((claim.id.clone(), found.into_keys().collect::<Vec<_>>()));
         }
     }
     assert!(stuck.is_empty(), "{stuck:#?}");

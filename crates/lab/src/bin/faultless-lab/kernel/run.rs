@@ -358,7 +358,6 @@ fn record(
         effort: "default".into(),
         experiments: vec![EXPERIMENT.into()],
         parameters: Vec::new(),
-        pilot: None,
         seed: 1,
     };
     let mut record = Record::open(folder, &asked, host).map_err(failure)?;
