@@ -47,7 +47,8 @@ def table(head, rows, source=""):
     """A table; commas separate the cells of `head`, and the source goes into the first."""
     cells = [cell.strip() for cell in head.split(",")]
     cells[0] += source
-    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in [cells, ["---"] * len(cells), *rows])
+    lines = [f"| {' | '.join(map(str, row))} |\n" for row in [cells, *rows]]
+    return "".join([lines[0], "|" + "---|" * len(cells) + "\n", *lines[1:]])
 
 
 def prose(text):
