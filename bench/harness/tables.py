@@ -47,8 +47,7 @@ def table(head, rows, source=""):
     """A table; commas separate the cells of `head`, and the source goes into the first."""
     cells = [cell.strip() for cell in head.split(",")]
     cells[0] += source
-    lines = [f"| {' | '.join(map(str, row))} |\n" for row in [cells, *rows]]
-    return "".join([lines[0], "|" + "---|" * len(cells) + "\n", *lines[1:]])
+    return "".join("|" + "|".join(map(str, row)) + "|\n" for row in [cells, ["---"] * len(cells), *rows])
 
 
 def prose(text):
