@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes the tables of RESULTS.md and README.md from the newest records.
 
-    bench/results.py            # writes what lies between <!-- table: NAME --> and <!-- end -->
-    bench/results.py --check    # status 1 if that would change a file, or if a record serves no table
+    bench/results.py            # writes between <!-- table: NAME --> and <!-- end -->
+    bench/results.py --check    # status 1 if that would change a file
 
 A function of this file makes each table. Of every topic and machine it takes the newest folder, record/TOPIC/DATE-HOST.
-`--check` also wants a command and a commit of this repository in each host.txt. It warns if the crates that a record speaks
-of have changed by more than a tenth since.
+`--check` also fails if a file below record/ serves no table, or if a host.txt has no command or no commit of this
+repository. It warns if the crates that a record speaks of have changed by more than a tenth since.
 """
 import re, sys
 
