@@ -23,6 +23,7 @@ pub mod pilot;
 pub mod predict;
 pub mod process;
 pub mod record;
+mod renamed;
 pub mod results;
 pub mod runner;
 pub mod sample;
@@ -31,7 +32,7 @@ pub mod trial;
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
 pub use experiment::{
-    Chart, Document, Effort, Experiment, Measured, Phase, Remark, Scope, Sheet, Table, Trial,
+    Chart, Document, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Table, Trial,
 };
 pub use record::Record;
 pub use results::Results;

@@ -96,7 +96,7 @@ mod tests {
     use crate::record::Row;
 
     fn cell(threads: u32) -> String {
-        format!("access=write mib=64 threads={threads} lock=no mappers=0 flush=no")
+        format!("access=write memory=shared lines=1 mib=64 threads={threads} lock=no beside=none others=0")
     }
 
     /// One thread takes 100; two take these times 1.36, one a round.

@@ -384,20 +384,24 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Per round, the number of the cell with the least value.
+    /// Per round that all cells have, the number of the cell with the least value.
     fn fastest(&self, formula: &Formula, number: &Formula) -> Option<Value> {
-        let mut least: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        let mut least: BTreeMap<u32, (usize, f64, f64)> = BTreeMap::new();
+        let mut cells = 0;
         for cell in self.each_cell(formula) {
             let (Some(Value::Rounds(rounds)), Some(number)) = (cell.value(formula), cell.number(number))
             else {
                 continue;
             };
+            cells += 1;
             for (round, value) in rounds.iter() {
-                let best = least.entry(round).or_insert((value, number));
-                *best = if value < best.0 { (value, number) } else { *best };
+                let (count, best, of) = least.get(&round).copied().unwrap_or((0, f64::MAX, number));
+                let (best, of) = if value < best { (value, number) } else { (best, of) };
+                least.insert(round, (count + 1, best, of));
             }
         }
-        let rounds: Rounds = least.into_iter().map(|(round, (_, number))| (round, number)).collect();
+        let whole = least.into_iter().filter(|(_, (count, ..))| *count == cells);
+        let rounds: Rounds = whole.map(|(round, (.., number))| (round, number)).collect();
         (!rounds.is_empty()).then_some(Value::Rounds(rounds))
     }
 

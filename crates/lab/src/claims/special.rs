@@ -11,7 +11,7 @@ use faultless_trace::verdict::Verdict;
 
 use super::finding::{Bounds, Finding, short};
 use super::rounds::Rounds;
-use crate::experiments::fault_rate::table::{BY_LINES, BY_THREADS, Theirs};
+use crate::experiments::touch::document::{BY_LINES, BY_THREADS, Theirs};
 use crate::results::{Results, values};
 
 /// A finding, and the figure and bounds behind it where rounds can decide.
@@ -95,7 +95,7 @@ fn lock_shares(results: &Results) -> String {
 
 /// Whether the Wall column of a table of the document is the quotient of its own faults and rates.
 fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Told> {
-    results.cells("fault-rate").next()?;
+    results.find("touch", &[("memory", "zeroed-on-get")])?;
     let is_right = rows.iter().all(Theirs::is_printed_right);
     let seconds: Vec<_> = rows.iter().map(|row| short(row.wall_s())).collect();
     let finding = Finding {

@@ -4,21 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::formula::{Formula, Samples, Value};
 use super::*;
+use crate::cell::Cell;
 use crate::record::Row;
+use crate::renamed;
 use crate::results::Results;
 
 mod any_data;
 mod mended;
 mod modelled;
 
-/// A value of a cell: round, phase, quantity, value.
+/// A value of a cell in any version's names: round, phase, quantity, value.
 fn row(cell: &str, round: u32, phase: &str, quantity: &str, value: f64) -> Row {
-    let (experiment, cell) = cell.split_once(' ').unwrap();
+    let (old, words) = cell.split_once(' ').unwrap();
+    let cell = renamed::cell(&Cell::parse(old, words.split(' ')).unwrap());
     Row {
-        experiment: experiment.into(),
-        cell: cell.into(),
+        cell: cell.words().join(" "),
+        experiment: cell.experiment,
         round,
-        phase: phase.into(),
+        phase: renamed::phase(old, phase).into(),
         quantity: quantity.into(),
         value,
     }

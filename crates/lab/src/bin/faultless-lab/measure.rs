@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
 use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
@@ -18,8 +17,8 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 
 /// What is measured, and how it is told.
 pub(crate) struct Run<'a> {
-    /// The experiments; one, if cells of it were chosen.
-    pub(crate) experiments: Vec<&'static dyn Experiment>,
+    /// Names of experiments and of parts of them; one, if cells of it were chosen.
+    pub(crate) names: Vec<&'static str>,
     /// The parameters of the chosen cells, as `NAME=VALUES`.
     pub(crate) parameters: &'a [String],
     pub(crate) effort: Effort,
@@ -43,20 +42,18 @@ pub(crate) enum Form {
 pub(crate) fn run(run: Run) -> Outcome {
     let Run { parameters, effort, folder, form, .. } = run;
     let host = Host::read();
-    let chosen = match (parameters, run.experiments.as_slice()) {
-        ([], _) => None,
-        (words, [experiment]) => Some(Chosen::new(*experiment, words, &host).map_err(failure)?),
+    let scope = Scope { host: &host, processors: processors(), effort };
+    let chosen: Vec<Chosen> = match (parameters, run.names.as_slice()) {
+        ([], names) => names.iter().filter_map(|name| Chosen::all(name, &scope)).collect(),
+        (words, [name]) => vec![Chosen::new(name, words, &host).map_err(failure)?],
         _ => return Err(Failure("NAME=VALUE chooses cells of one experiment: name one".into())),
     };
-    let experiments: Vec<&dyn Experiment> = match &chosen {
-        Some(chosen) => vec![chosen],
-        None => run.experiments.iter().map(|experiment| *experiment as &dyn Experiment).collect(),
-    };
+    let experiments: Vec<&dyn Experiment> = chosen.iter().map(|chosen| chosen as &dyn Experiment).collect();
     let mut budget = Budget::of(effort);
     if let Some(rounds) = run.rounds {
         budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
     }
-    let asked = asked(&experiments, parameters, effort, run.pilot);
+    let asked = asked(&run.names, parameters, effort, run.pilot);
     let plan =
         run.pilot.map(|pilot| Plan::read(pilot, &asked, &table::host(&host))).transpose().map_err(failure)?;
     if let Some(plan) = &plan {
@@ -68,15 +65,20 @@ pub(crate) fn run(run: Run) -> Outcome {
         eprintln!("faultless: left out: {note}");
     }
     let is_empty = results.all().next().is_none();
+    // One table answers a part or chosen cells.
+    let is_table = !parameters.is_empty() || chosen.iter().any(|chosen| chosen.part().is_some());
     let written = if is_empty { Ok(()) } else { page(folder, &results) };
-    let text = match (form, &chosen, effort) {
-        (Form::Json, ..) => table::json(&results, None)?,
-        (Form::Csv, ..) => table::csv(&experiments, &results)?,
+    let text = match (form, effort) {
+        (Form::Json, _) => table::json(&results, None)?,
+        (Form::Csv, _) => table::csv(&chosen, &results)?,
         // The reasons have been told.
-        (Form::Text, Some(_), _) if is_empty => table::counts(&results),
-        (Form::Text, Some(chosen), _) => table::grid(&Grid::new(chosen, &results)) + &table::counts(&results),
-        (Form::Text, None, Effort::Quick) => table::short(&results, folder)?,
-        (Form::Text, None, _) => table::text(&results, None)?,
+        (Form::Text, _) if is_table && is_empty => table::counts(&results),
+        (Form::Text, _) if is_table => {
+            let grids = chosen.iter().map(|chosen| table::grid(&chosen.grid(&results)));
+            grids.collect::<String>() + &table::counts(&results)
+        }
+        (Form::Text, Effort::Quick) => table::short(&results, folder)?,
+        (Form::Text, _) => table::text(&results, None)?,
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -114,7 +116,8 @@ pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let effort = Effort::Verify;
-    let (asked, limits) = (asked(experiments::ALL, &[], effort, None), Limits::of(effort));
+    let names: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+    let (asked, limits) = (asked(&names, &[], effort, None), Limits::of(effort));
     let ended = measure(experiments::ALL, &asked, limits, folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
@@ -151,17 +154,12 @@ impl Limits {
     }
 }
 
-fn asked(
-    experiments: &[&dyn Experiment],
-    parameters: &[String],
-    effort: Effort,
-    pilot: Option<&Path>,
-) -> Asked {
+fn asked(names: &[&str], parameters: &[String], effort: Effort, pilot: Option<&Path>) -> Asked {
     Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
-        experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
+        experiments: names.iter().map(|name| (*name).to_owned()).collect(),
         parameters: parameters.to_vec(),
         pilot: pilot.map(report::name),
         seed: fastrand::u64(..),

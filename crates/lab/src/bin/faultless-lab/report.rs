@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use faultless_lab::chosen::Grid;
 use faultless_lab::claims::{self, Finding, Verdict};
 use faultless_lab::predict::evidence;
 use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
-use faultless_lab::{Cell, Document, Experiment, Results, experiments, trial};
+use faultless_lab::{Cell, Document, Experiment, Results, Sheet, experiments, trial};
 use faultless_prof::price::cold;
 use faultless_report::lab::{Quantity, Report, page};
 use faultless_report::svg;
@@ -113,9 +114,11 @@ pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure
 /// The same with a kernel lab's record beside it.
 fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Result<Report, Failure> {
     let asked = results.asked(folder).map_err(failure)?;
-    let mut names = asked.experiments.clone();
+    let whole = |name: &String| experiments::find(name).map_or(name.clone(), |found| found.name().to_owned());
+    let mut names: Vec<String> = asked.experiments.iter().map(whole).collect();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    names.dedup();
     let (samples, disturbed) = results.disturbed();
     let mut claims = claims::all().map_err(failure)?;
     claims.retain(|claim| names.contains(&claim.experiment));
@@ -209,22 +212,45 @@ fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment 
         let of_phase = |phase: &String| row(cell, quantities, phase, &parameters, results);
         phases.iter().filter_map(of_phase).collect::<Vec<_>>()
     });
-    let charts = known.map_or(&[][..], |experiment| experiment.charts());
+    let sheet = known.map_or(&Sheet::BLANK, |experiment| experiment.sheet());
     let refused = results.refused().into_iter().filter(|note| note.experiment == name);
     page::Experiment {
         name: name.into(),
         question: known
-            .map_or("This version of faultless does not know this experiment.", |known| known.about())
+            .map_or("This version of faultless does not know this experiment.", |_| sheet.about)
             .into(),
-        sources: known.map_or(&[][..], |known| known.documents()).iter().map(|d| d.title().into()).collect(),
-        plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
-        tables: known.map_or(Vec::new(), |known| known.tables(&cells)).into_iter().map(table_of).collect(),
+        sources: sheet.documents.iter().map(|document| document.title().into()).collect(),
+        plots: sheet.charts.iter().map(|found| chart::plot(found, &cells)).collect(),
+        tables: known.map_or(Vec::new(), |known| tables(known, results)),
         rows: table.collect(),
         how: how(&cells, phases),
         refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
         command: repeat(name, asked),
         parameters,
     }
+}
+
+/// The document's tables of an experiment and of its parts, with our rows.
+fn tables(experiment: &dyn Experiment, results: &Results) -> Vec<page::Table> {
+    let sheet = experiment.sheet();
+    let whole = (!sheet.columns.is_empty()).then_some((sheet.name, sheet.about, None));
+    let parts = sheet.parts.iter().map(|part| (part.name, part.about, Some(part)));
+    let grids = whole.into_iter().chain(parts).map(|(name, title, part)| {
+        let grid = Grid::new(experiment, part, results);
+        let is_ours = grid.rows.iter().map(|row| row.is_document).collect::<Vec<_>>();
+        let [heads, rows @ ..] = &table::grid_texts(&grid)[..] else { return page::Table::default() };
+        let rows = is_ours.into_iter().zip(rows);
+        page::Table {
+            id: format!("{name}-table"),
+            title: title.into(),
+            heads: heads.clone(),
+            rows: rows
+                .map(|(is_document, texts)| page::TableRow { is_document, texts: texts.clone() })
+                .collect(),
+            remark: String::new(),
+        }
+    });
+    grids.filter(|table| table.rows.iter().any(|row| !row.is_document)).collect()
 }
 
 /// A table, ready to be drawn.
@@ -323,13 +349,20 @@ pub(crate) fn counted(count: usize, of: &str) -> String {
     format!("{count} {of}{}", if count == 1 { "" } else { "s" })
 }
 
+/// The command that measures an experiment as it was asked for: under its name, or those of parts of it.
 fn repeat(experiment: &str, asked: &Asked) -> String {
+    let is_it = |name: &&String| match experiments::find(name) {
+        Some(found) => found.name() == experiment,
+        None => *name == experiment,
+    };
+    let names: Vec<&str> = asked.experiments.iter().filter(is_it).map(String::as_str).collect();
+    let names = names.join(" ");
     let chosen: String = asked.parameters.iter().map(|word| format!(" {word}")).collect();
     match asked.effort.as_str() {
         effort @ ("quick" | "full") => {
-            format!("faultless lab {experiment}{chosen} --{effort} -o {experiment}-again")
+            format!("faultless lab {names}{chosen} --{effort} -o {experiment}-again")
         }
         "verify" => "faultless lab verify".to_owned(),
-        _ => format!("faultless lab {experiment}{chosen} -o {experiment}-again"),
+        _ => format!("faultless lab {names}{chosen} -o {experiment}-again"),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use faultless_lab::chosen::{Grid, GridRow};
 use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
-use faultless_lab::{Document, Experiment, Results, experiments};
+use faultless_lab::{Chosen, Document, Experiment, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
 use faultless_report::table::{Align, columns, hang, unbroken, wrap};
 use faultless_trace::measurement::{Bytes, Count, median_interval};
@@ -23,10 +23,13 @@ pub(crate) fn list(columns: Option<usize>) -> String {
     let width = unbroken(columns);
     let mut text = String::new();
     for experiment in experiments::ALL {
-        let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
-        let about = wrap(&format!("{:<12}", experiment.name()), experiment.about(), width);
+        let sheet = experiment.sheet();
+        let from: Vec<_> = sheet.documents.iter().map(|document| document.title()).collect();
+        let about = wrap(&format!("{:<12}", sheet.name), sheet.about, width);
         let from = hang(&" ".repeat(12), 17, &format!("from {}", from.join("; ")), width);
-        about.iter().chain(&from).for_each(|line| text.extend([line, "\n"]));
+        let parts =
+            sheet.parts.iter().flat_map(|part| wrap(&format!("  {:<12}", part.name), part.about, width));
+        about.iter().chain(&from).cloned().chain(parts).for_each(|line| text.extend([&line, "\n"]));
     }
     text
 }
@@ -48,8 +51,8 @@ struct JsonExperiment {
 pub(crate) fn list_json() -> Result<String, Failure> {
     let experiments = experiments::ALL.iter().map(|experiment| JsonExperiment {
         name: experiment.name(),
-        asks: experiment.about(),
-        documents: experiment.documents().iter().map(|document| document.title()).collect(),
+        asks: experiment.sheet().about,
+        documents: experiment.sheet().documents.iter().map(|document| document.title()).collect(),
     });
     let list = JsonList { schema: SCHEMA, experiments: experiments.collect() };
     Ok(serde_json::to_string_pretty(&list)? + "\n")
@@ -236,7 +239,15 @@ pub(crate) fn counts(results: &Results) -> String {
 }
 
 /// The chosen cells in the document's columns.
-pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
+pub(crate) fn grid(grid: &Grid) -> String {
+    let [head, rows @ ..] = &grid_texts(grid)[..] else { return String::new() };
+    let mut align = vec![Align::Right; head.len()];
+    align[0] = Align::Left;
+    columns(0, &align, &[std::slice::from_ref(head), rows].concat()).join("\n") + "\n"
+}
+
+/// The same as texts, the heads first.
+pub(crate) fn grid_texts(Grid { heads: [names, figures], rows }: &Grid) -> Vec<Vec<String>> {
     let origin = |row: &GridRow| if row.is_document { "document" } else { "here" }.to_owned();
     let figure = |found: &Option<Interval>| match found {
         None => "-".to_owned(),
@@ -256,10 +267,7 @@ pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
         let figures = row.figures.iter().map(figure);
         std::iter::once(origin(row)).chain(row.parameters.iter().cloned()).chain(figures).collect()
     };
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(line)).collect();
-    let mut align = vec![Align::Right; lines[0].len()];
-    align[0] = Align::Left;
-    columns(0, &align, &lines).join("\n") + "\n"
+    std::iter::once(head).chain(rows.iter().map(line)).collect()
 }
 
 /// Three significant digits, and whole numbers from 100 on.
@@ -272,11 +280,11 @@ fn short_figure(value: f64) -> String {
 }
 
 /// A row for each figure of each cell, with the document's own.
-pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<String, Failure> {
+pub(crate) fn csv(chosen: &[Chosen], results: &Results) -> Result<String, Failure> {
     let mut rows = csv::Writer::from_writer(Vec::new());
     rows.write_record(["experiment", "origin", "parameters", "figure", "median", "low", "high"])?;
-    for experiment in experiments {
-        let grid = Grid::new(*experiment, results);
+    for chosen in chosen {
+        let grid = chosen.grid(results);
         let [names, figures] = &grid.heads;
         for row in &grid.rows {
             let named = names.iter().zip(&row.parameters).filter(|(_, value)| !value.is_empty());
@@ -286,7 +294,7 @@ pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<
                 // One sample has no interval.
                 let end = |end: f64| if found.high < f64::MAX { end.to_string() } else { String::new() };
                 rows.write_record([
-                    experiment.name(),
+                    chosen.name(),
                     if row.is_document { "document" } else { "here" },
                     &parameters.join(" "),
                     figure,

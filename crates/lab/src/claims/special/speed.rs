@@ -153,7 +153,7 @@ mod tests {
                 for (workers, round) in
                     [1, 2].into_iter().flat_map(|workers| (1..=3).map(move |round| (workers, round)))
                 {
-                    let more = if passes == 1 { String::new() } else { format!(" passes={passes}") };
+                    let more = format!(" passes={passes}");
                     let row = |phase: &str, quantity: &str, value| Row {
                         experiment: CHUNKS.into(),
                         cell: format!("memory={memory} workers={workers} queue=8 chunks=1000{more}"),

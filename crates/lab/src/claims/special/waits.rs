@@ -1,4 +1,4 @@
-//! Where faults of several threads wait for each other, by the arrangements of `scale`.
+//! Where faults of several threads wait for each other, by the arrangements of `touch`.
 //!
 //! Each arrangement is compared with itself with one thread, and then with the next, which shares one lock less.
 //! The time that is lost between two arrangements is lost at that lock.
@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use faultless_trace::stat::Interval;
 
+use crate::cell::Cell;
 use crate::claims::arm::processors;
 use crate::claims::finding::{Bounds, Finding, Side, decided_by, short, with_interval};
 use crate::claims::need;
@@ -27,7 +28,7 @@ const STEPS: [(&str, &str); 3] = [
 
 /// A process-wide lock: threads with mappings of their own wait where processes do not.
 pub(super) fn judge(results: &Results) -> Option<Told> {
-    let processors = processors(results, "scale")?;
+    let processors = processors(results, "touch")?;
     if processors < 2.0 {
         let why = "one processor: threads wait for it, not for each other";
         let finding = Finding::unknown(decided_by(why, "two processors or more"));
@@ -78,23 +79,33 @@ pub(super) fn judge(results: &Results) -> Option<Told> {
 
 /// By round: the time of `count` threads over the time of one, each with the same amount of memory.
 fn slowdowns(results: &Results, memory: &str, count: &str) -> Option<Rounds> {
-    let of = |threads| wall(results, &[("memory", memory), ("threads", threads), ("writers", "0")]);
+    let of = |threads| wall(results, &[("memory", memory), ("threads", threads), ("beside", "none")]);
     Some(of(count)?.ratio(&of("1")?))
 }
 
 /// One thread that touches, beside one thread that maps and unmaps, over the same beside a process.
 fn beside_writers(results: &Results) -> Option<Interval> {
     let of =
-        |beside| wall(results, &[("memory", "own"), ("threads", "1"), ("writers", "1"), ("beside", beside)]);
-    of("threads")?.ratio(&of("processes")?).interval()
+        |beside| wall(results, &[("memory", "own"), ("threads", "1"), ("beside", beside), ("others", "1")]);
+    of("maps")?.ratio(&of("maps-apart")?).interval()
 }
 
-/// Wall times of the cell of the largest size.
+/// Wall times of the first touch for each page of one thread, of the cell with as much memory a thread as the largest that
+/// all arrangements have.
 fn wall(results: &Results, wanted: &[(&str, &str)]) -> Option<Rounds> {
-    let cells = results.cells("scale");
-    let cells = cells.filter(|(cell, _)| wanted.iter().all(|(name, value)| cell.text(name) == Ok(value)));
+    let each = |cell: &Cell| Some(cell.number("mib").ok()? as f64 / cell.number("threads").ok()? as f64);
+    let of_process = |(cell, _): &(&Cell, _)| cell.text("memory") == Ok("process");
+    let alike =
+        results.cells("touch").filter(of_process).filter_map(|(cell, _)| each(cell)).reduce(f64::max)?;
+    let plain = [("access", "write"), ("lines", "1"), ("lock", "no")];
+    let is_wanted = |cell: &Cell| {
+        let mut all = wanted.iter().chain(&plain);
+        all.all(|(name, value)| cell.text(name) == Ok(value)) && each(cell).is_some_and(|mib| mib <= alike)
+    };
+    let cells = results.cells("touch").filter(|(cell, _)| is_wanted(cell));
     let (cell, _) = cells.max_by_key(|(cell, _)| cell.number("mib").unwrap_or(0))?;
-    Rounds::of(results, cell, "first", &[OWN_WALL, "wall_ns"])
+    let mib = each(cell)?;
+    Some(Rounds::of(results, cell, "first", &[OWN_WALL, "wall_ns"])?.map(|ns| ns / mib))
 }
 
 #[cfg(test)]
@@ -114,8 +125,10 @@ mod tests {
             for (threads, ns) in [(1, 100.0), (2, 100.0 * slowdown)] {
                 for round in 1..=4 {
                     let row = |phase: &str, quantity: &str, value| Row {
-                        experiment: "scale".into(),
-                        cell: format!("memory={memory} threads={threads} mib=1 writers=0 beside=none"),
+                        experiment: "touch".into(),
+                        cell: format!(
+                            "access=write memory={memory} lines=1 mib={threads} threads={threads} lock=no beside=none"
+                        ),
                         round,
                         phase: phase.into(),
                         quantity: quantity.into(),

@@ -22,18 +22,15 @@ const CONSTANT: [&str; 2] = ["prezero-wall-column", "prezero-wall-column-lines"]
 /// The parameters that an arm need not name.
 fn defaults(experiment: &str) -> Vec<(String, String)> {
     let words = match experiment {
-        "chunks" => "memory=pool workers=1 queue=8 chunks=932",
+        "chunks" => "memory=pool workers=1 queue=8 chunks=932 passes=1",
         "threshold" => "allocator=glibc kib=640",
-        "touch" => "access=write mib=64 threads=1 lock=no mappers=0 flush=no",
+        "touch" => "access=write memory=shared lines=1 mib=64 threads=1 lock=no beside=none others=0",
         "copy" => "kind=copy mib=512 threads=1",
-        "filemap" => "how=fault cache=warm mib=128 threads=1",
+        "files" => "how=fault from=cache order=random mib=64 threads=1 beside=none",
         "price" => "kind=touch page=base mib=64",
         "prefault" => "operations=1000000 mib=64",
         "phases" => "page=base threads=1 samples=10000",
-        "fault-rate" => "arm=kernel mib=512 threads=1 lines=1",
         "zeroing" => "engine=cached from=cold order=0 mib=128",
-        "latency" => "kib=16",
-        "major" => "source=file beside=none mib=64",
         "stride" => "array=ones mib=256 stride=1",
         _ => "",
     };
@@ -145,12 +142,10 @@ fn leaves(claim: &Claim, formulas: &[&Formula]) -> BTreeSet<(Cell, String, Strin
 /// What the judges in code read.
 fn leaves_in_code(experiment: &str) -> BTreeSet<(Cell, String, String)> {
     let cells: Vec<(String, &[(&str, &str)])> = match experiment {
-        "scale" => ["interleaved", "shared", "own", "process"]
+        "touch" => ["interleaved", "shared", "own", "process", "zeroed-on-get"]
             .iter()
             .flat_map(|memory| [1, PROCESSORS].map(|threads| (memory, threads)))
-            .map(|(memory, threads)| {
-                format!("memory={memory} threads={threads} mib=64 writers=0 beside=none")
-            })
+            .map(|(memory, threads)| format!("memory={memory} threads={threads} mib={}", 64 * threads))
             .map(|words| (words, &[("first", "wall_ns"), ("setup", "processors")][..]))
             .collect(),
         "chunks" => ["", " passes=4", " passes=16"]
@@ -177,7 +172,7 @@ fn leaves_in_code(experiment: &str) -> BTreeSet<(Cell, String, String)> {
             .collect(),
     };
     let of_cell = |(words, quantities): (String, &[(&str, &str)])| {
-        let cell = Cell::parse(experiment, words.split_whitespace()).unwrap();
+        let cell = renamed::cell(&Cell::parse(experiment, words.split_whitespace()).unwrap());
         let all = quantities
             .iter()
             .map(|(phase, quantity)| (cell.clone(), (*phase).to_owned(), (*quantity).to_owned()));
