@@ -14,7 +14,6 @@
 pub mod cell;
 pub mod chosen;
 pub mod claim;
-pub mod claims;
 pub mod compare;
 pub mod datafile;
 pub mod experiment;
@@ -22,6 +21,7 @@ pub mod experiments;
 pub mod kernel;
 pub mod process;
 pub mod record;
+mod renamed;
 pub mod results;
 pub mod runner;
 pub mod sample;
@@ -30,7 +30,7 @@ pub mod trial;
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
 pub use experiment::{
-    Chart, Document, Effort, Experiment, Measured, Phase, Remark, Scope, Sheet, Table, Trial,
+    Chart, Document, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
 };
 pub use record::Record;
 pub use results::Results;

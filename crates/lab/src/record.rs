@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Refusal};
+use crate::renamed;
 use crate::sample::Sample;
 
 /// One row of `samples.csv`.
@@ -290,7 +291,13 @@ impl fmt::Display for Asked {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
-    read_table(&folder.join("samples.csv"))
+    let mut rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
+    let mut names = Names::default();
+    for row in &mut rows {
+        row.phase = renamed::phase(&row.experiment, &row.phase).to_owned();
+        names.renew(&mut row.experiment, &mut row.cell, &mut row.round)?;
+    }
+    Ok(rows)
 }
 
 /// The notes of a record; none if it has samples only.
@@ -298,7 +305,41 @@ pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
-    if lacks(folder).contains(&NOTES) { Ok(Vec::new()) } else { read_table(&folder.join(NOTES)) }
+    if lacks(folder).contains(&NOTES) {
+        return Ok(Vec::new());
+    }
+    let mut notes: Vec<Note> = read_table(&folder.join(NOTES))?;
+    let mut names = Names::default();
+    for note in notes.iter_mut().filter(|note| !note.experiment.is_empty()) {
+        names.renew(&mut note.experiment, &mut note.cell, &mut note.round)?;
+    }
+    Ok(notes)
+}
+
+/// The cell in the names of this version, with the usual value of each parameter that it does not name.
+pub fn today(cell: &Cell) -> Cell {
+    renamed::cell(cell)
+}
+
+/// The new names of the cells that a table has: most of its rows have the cell of the row before.
+#[derive(Default)]
+struct Names {
+    old: [String; 2],
+    new: [String; 2],
+}
+
+impl Names {
+    /// Gives a row the names of this version.
+    fn renew(&mut self, experiment: &mut String, cell: &mut String, round: &mut u32) -> Result<(), Refusal> {
+        *round = renamed::round(experiment, *round);
+        if [&*experiment, &*cell] != [&self.old[0], &self.old[1]] {
+            let new = renamed::cell(&Cell::parse(experiment, cell.split_whitespace())?);
+            self.new = [new.experiment.clone(), new.words().join(" ")];
+            self.old = [experiment.clone(), cell.clone()];
+        }
+        [*experiment, *cell] = self.new.clone();
+        Ok(())
+    }
 }
 
 pub(crate) const PLAN: &str = "plan.json";
@@ -479,7 +520,7 @@ mod tests {
     #[test]
     fn a_record_is_gone_on_with_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = Cell::of("touch").with("threads", 1).with("access", "read");
+        let cell = Cell::of("another").with("threads", 1).with("access", "read");
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&cell, &sample(1.5)).unwrap();
         drop(record);

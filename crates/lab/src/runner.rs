@@ -6,7 +6,7 @@
 //!
 //! It does not start processes (`process`), and it does not judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use faultless_os::touch::{Advice, Region, time_groups};
@@ -104,9 +104,10 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// A cell's parameters are wrong.
     pub fn cells(&self) -> Result<Vec<(Cell, u64)>, Refusal> {
-        let mut cells = Vec::new();
+        let (mut cells, mut seen) = (Vec::new(), BTreeSet::new());
         for experiment in &self.experiments {
-            for cell in experiment.cells(&self.scope) {
+            // Two parts of an experiment may have a cell in common.
+            for cell in experiment.cells(&self.scope).into_iter().filter(|cell| seen.insert(cell.clone())) {
                 let bytes = experiment.memory_bytes(&cell)?;
                 cells.push((cell, bytes));
             }

@@ -5,9 +5,7 @@
 use faultless_lab::experiment::Notes;
 use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Runner};
-use faultless_lab::{
-    Cell, Document, Effort, Experiment, Phase, Record, Refusal, Results, Scope, Trial, trial,
-};
+use faultless_lab::{Cell, Effort, Experiment, Phase, Record, Refusal, Results, Scope, Sheet, Trial, trial};
 use faultless_os::host::Host;
 use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
@@ -32,16 +30,10 @@ struct Mapped {
 }
 
 impl Experiment for Broken {
-    fn name(&self) -> &'static str {
-        "broken"
-    }
-
-    fn about(&self) -> &'static str {
-        "Is a broken experiment caught?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware]
+    fn sheet(&self) -> &'static Sheet {
+        static SHEET: Sheet =
+            Sheet { name: "broken", about: "Is a broken experiment caught?", ..Sheet::BLANK };
+        &SHEET
     }
 
     fn cells(&self, _scope: &Scope) -> Vec<Cell> {

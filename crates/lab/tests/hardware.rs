@@ -1,31 +1,36 @@
-//! Every kind of cell of touch, copy, filemap and scale, and some of chunks, at a small size. They have a test
+//! Every kind of cell of touch, copy and files, and some of chunks, at a small size. They have a test
 //! program of their own: faults are counted by process, and other tests would take theirs meanwhile.
 
 use faultless_lab::{Cell, experiments, trial};
 
 const CELLS: &[&str] = &[
-    "touch access=write mib=1 threads=3 lock=no mappers=0 flush=no",
-    "touch access=read mib=1 threads=2 lock=no mappers=0 flush=no",
-    "touch access=write mib=1 threads=2 lock=yes mappers=0 flush=no",
-    "touch access=write mib=1 threads=2 lock=no mappers=2 flush=no",
-    "touch access=write mib=1 threads=1 lock=no mappers=1 flush=yes",
+    "touch mib=1 threads=3",
+    "touch access=read mib=1 threads=2",
+    "touch mib=1 threads=2 lock=yes",
+    "touch mib=1 threads=2 beside=files others=2",
+    "touch mib=1 threads=1 beside=flushed-files others=1",
+    "touch memory=interleaved mib=3 threads=3",
+    "touch memory=own lines=3 mib=3 threads=3",
+    "touch memory=process mib=3 threads=3",
+    "touch memory=own mib=2 threads=2 beside=maps others=2",
+    "touch memory=own mib=2 threads=2 beside=maps-apart others=2",
+    "touch memory=zeroed-on-get lines=3 mib=2 threads=2",
+    "touch memory=zeroed-ahead mib=2 threads=2",
     "copy kind=copy mib=1 threads=3",
     "copy kind=read mib=1 threads=3",
     "copy kind=write mib=1 threads=3",
-    "filemap how=fault cache=warm mib=1 threads=2",
-    "filemap how=willneed cache=warm mib=1 threads=1",
-    "filemap how=populate cache=warm mib=1 threads=1",
-    "filemap how=read cache=warm mib=1 threads=2",
-    "filemap how=fault cache=cold mib=1 threads=1",
-    "filemap how=willneed cache=cold mib=1 threads=1",
-    "filemap how=populate cache=cold mib=1 threads=1",
-    "filemap how=read cache=cold mib=1 threads=1",
-    "scale memory=interleaved threads=3 mib=1 writers=0 beside=none",
-    "scale memory=shared threads=3 mib=1 writers=0 beside=none",
-    "scale memory=own threads=3 mib=1 writers=0 beside=none",
-    "scale memory=process threads=3 mib=1 writers=0 beside=none",
-    "scale memory=own threads=2 mib=1 writers=2 beside=threads",
-    "scale memory=own threads=2 mib=1 writers=2 beside=processes",
+    "files how=fault from=cache mib=1 threads=2",
+    "files how=willneed from=cache mib=1",
+    "files how=populate from=cache mib=1",
+    "files how=read from=cache mib=1 threads=2",
+    "files how=fault from=disk mib=1",
+    "files how=willneed from=disk mib=1",
+    "files how=populate from=disk mib=1",
+    "files how=read from=disk mib=1",
+    "files from=cache order=random mib=1",
+    "files from=new order=random mib=1 threads=2",
+    "files from=swap order=random mib=1",
+    "files how=remap from=new mib=1",
     "chunks memory=pool workers=2 queue=2 chunks=12",
     "chunks memory=mmap workers=2 queue=2 chunks=12",
     "chunks memory=thp workers=2 queue=2 chunks=12",
@@ -37,7 +42,8 @@ fn every_cell_does_its_work_and_takes_the_faults_it_must() {
     for text in CELLS {
         let mut words = text.split(' ');
         let experiment = experiments::find(words.next().unwrap()).unwrap();
-        let sample = trial::measure(experiment, &Cell::parse(experiment.name(), words).unwrap());
+        let cell = experiment.sheet().complete(&Cell::parse(experiment.name(), words).unwrap());
+        let sample = trial::measure(experiment, &cell);
         if let Some(reason) = sample.refused {
             // No disk below the temporary folder, an older kernel, a small limit on what may be locked.
             refused += 1;

@@ -187,7 +187,7 @@ fn a_record_becomes_a_page_and_files_for_every_chart() {
 #[test]
 fn a_record_is_like_itself_and_changes_are_found() {
     /// How the lines of the cells begin that are left out.
-    const REMOVED: &str = "touch,access=read mib=64 threads=1 ";
+    const REMOVED: &str = "touch,access=read memory=shared lines=1 mib=64 threads=1 ";
     let elsewhere = tempfile::tempdir().unwrap();
     let (a, b) = (folder(), elsewhere.path().join("changed"));
     let (code, text, _) = said(&["compare", path(&a), path(&a)]);
@@ -357,15 +357,15 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     let folder = tempfile::tempdir().unwrap();
     let of = |form: &[&str]| {
         let words =
-            ["fault-rate", "mib=4", "threads=1,2", "arm=kernel", "--rounds", "2", "-o", path(folder.path())];
+            ["fault-rate", "mib=4", "threads=1,2", "memory=own", "--rounds", "2", "-o", path(folder.path())];
         let (code, text, errors) = said(&[&words, form].concat());
         assert_eq!(code, Some(0), "{errors}");
         text
     };
     let table = of(&[]);
     let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    let columns = ["User", "s", "System", "s", "Wall", "s", "flt/cpu/s", "fault/wsec"];
-    assert_eq!(head, [&["arm", "mib", "threads", "lines"], &columns[..]].concat());
+    let columns = ["User", "s", "System", "s", "Wall", "s", "flt/cpu/s", "fault/wsec", "GB/cpu/s", "GB/s"];
+    assert_eq!(head, [&["memory", "lines", "mib", "threads"], &columns[..]].concat());
     let theirs = table.lines().filter(|line| line.starts_with("document")).count();
     let ours: Vec<&str> = table.lines().filter(|line| line.starts_with("here")).collect();
     assert_eq!((theirs, ours.len()), (17, 2), "{table}");
@@ -373,11 +373,11 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     let rows = of(&["--csv"]);
     let mut lines = csv::Reader::from_reader(rows.as_bytes());
     let here = lines.records().map(Result::unwrap).filter(|row| &row[1] == "here").count();
-    assert_eq!(here, 10, "two cells, five figures: {rows}");
+    assert_eq!(here, 14, "two cells, seven figures: {rows}");
     let json: serde_json::Value = serde_json::from_str(&of(&["--json"])).unwrap();
     assert!(json["figures"].as_array().unwrap().iter().any(|figure| figure["quantity"] == "minor_faults"));
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
-    assert!(page.contains("fault-rate with mib=4 threads=1,2 arm=kernel"), "the page says what was asked");
+    assert!(page.contains("fault-rate with mib=4 threads=1,2 memory=own"), "the page says what was asked");
 }
 
 /// Records of an earlier version name the record that planned their rounds.
@@ -401,7 +401,7 @@ fn cells_that_can_not_be_are_one_line() {
     for (words, expected) in [
         (
             &["random-mixed", "size=1"][..],
-            "prefault has no parameter size; it has mib, operations, trap, way",
+            "prefault has no parameter size; it has way, operations, trap, mib",
         ),
         (&["touch", "copy", "mib=4"], "NAME=VALUE chooses cells of one experiment: name one"),
         (&["touch", "threads=2..1"], "touch: threads=2..1: a range is written FIRST..LAST"),
@@ -424,11 +424,11 @@ fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let into = folder.path().join("none");
     for _ in 0..2 {
-        let words = ["fault-rate", "arm=kernel", "mib=1", "threads=1000", "--rounds", "1", "-o", path(&into)];
+        let words = ["price", "page=hugetlb", "mib=1048576", "--rounds", "1", "-o", path(&into)];
         let (code, text, errors) = said(&words);
         assert_eq!(code, Some(2), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains("left out: fault-rate") && errors.contains("take mib="), "{errors}");
+        assert!(errors.contains("left out: price kind=touch") && errors.contains("nr_hugepages"), "{errors}");
         assert!(text.starts_with("0 cells, 0 samples"), "{text}");
     }
     assert!(!into.join("report.html").exists());

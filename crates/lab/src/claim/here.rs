@@ -129,7 +129,9 @@ impl Cells<'_> {
         self.first(|cell| {
             let values = values(self.results.cell(cell)?, phase, quantity)?;
             let rounds = self.results.rounds(cell, phase, quantity);
-            Some(Series::Rounds(rounds.iter().copied().zip(values.iter().copied()).collect()))
+            let samples = rounds.iter().copied().zip(values.iter().copied()).collect();
+            let is_time = quantity.ends_with("_ns") || quantity.ends_with("_share");
+            Some(if is_time { Series::Rounds(samples) } else { Series::Counts(samples) })
         })
     }
 

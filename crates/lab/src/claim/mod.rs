@@ -324,6 +324,11 @@ mod tests {
     }
 
     #[test]
+    fn one_round_decides_a_count() {
+        assert_eq!(claim().judge(&results(&[1.5], 2.0)).verdict, Verdict::Reproduced);
+    }
+
+    #[test]
     fn fewer_processors_than_a_claim_speaks_of_give_no_verdict() {
         let (verdict, why) = judged(&claim().processors(4), 1.5);
         assert_eq!(verdict, Verdict::CannotSay);

@@ -16,8 +16,10 @@ pub enum Series {
     Lacking(String),
     /// The same in every round.
     Number(f64),
-    /// By the number of the round.
+    /// Times, and what rests on them, by the number of the round.
     Rounds(BTreeMap<u32, f64>),
+    /// Counts, in which a single round is exact.
+    Counts(BTreeMap<u32, f64>),
 }
 
 impl Series {
@@ -29,7 +31,8 @@ impl Series {
         match self {
             Self::Lacking(what) => Err(what.clone()),
             Self::Number(value) => Ok(Interval { value: *value, low: *value, high: *value }),
-            Self::Rounds(rounds) => {
+            Self::Counts(rounds) if rounds.len() == 1 => Self::Number(rounds.values().sum()).interval(),
+            Self::Rounds(rounds) | Self::Counts(rounds) => {
                 let values: Vec<f64> = rounds.values().copied().collect();
                 median_interval(&values).ok_or_else(|| "no round has all of its samples".into())
             }
@@ -48,6 +51,7 @@ impl Series {
             Self::Lacking(what) => Self::Lacking(what),
             Self::Number(value) => Self::Number(operation(value)),
             Self::Rounds(rounds) => Self::Rounds(finite(rounds, |_, value| Some(operation(value)))),
+            Self::Counts(rounds) => Self::Counts(finite(rounds, |_, value| Some(operation(value)))),
         }
     }
 
@@ -58,7 +62,10 @@ impl Series {
             (Self::Lacking(what), _) | (_, Self::Lacking(what)) => Self::Lacking(what),
             (Self::Number(a), b) => b.map(|b| operation(a, b)),
             (a, Self::Number(b)) => a.map(|a| operation(a, b)),
-            (Self::Rounds(a), Self::Rounds(b)) => {
+            (Self::Counts(a), Self::Counts(b)) => {
+                Self::Counts(finite(a, |round, a| Some(operation(a, *b.get(&round)?))))
+            }
+            (Self::Rounds(a) | Self::Counts(a), Self::Rounds(b) | Self::Counts(b)) => {
                 Self::Rounds(finite(a, |round, a| Some(operation(a, *b.get(&round)?))))
             }
         }
@@ -79,15 +86,19 @@ impl Series {
     /// The largest value of each round that at least one of them has.
     #[must_use]
     pub fn largest(of: impl IntoIterator<Item = Self>) -> Self {
-        let larger = |a: Self, b: Self| match (a, b) {
-            (Self::Rounds(mut a), Self::Rounds(b)) => {
-                b.into_iter().for_each(|(round, value)| {
-                    a.entry(round).and_modify(|most| *most = most.max(value)).or_insert(value);
-                });
-                Self::Rounds(a)
+        let join = |a: &mut BTreeMap<u32, f64>, b: BTreeMap<u32, f64>| {
+            b.into_iter().for_each(|(round, value)| {
+                a.entry(round).and_modify(|most| *most = most.max(value)).or_insert(value);
+            });
+        };
+        let larger = |mut a: Self, b: Self| match (&mut a, b) {
+            (Self::Rounds(own), Self::Rounds(b)) | (Self::Counts(own), Self::Counts(b)) => {
+                join(own, b);
+                a
             }
-            (Self::Lacking(_), other) | (other, Self::Lacking(_)) => other,
-            (a, b) => a.max(b),
+            (Self::Lacking(_), other) => other,
+            (_, Self::Lacking(_)) => a,
+            (_, b) => a.max(b),
         };
         of.into_iter().reduce(larger).unwrap_or_else(|| Self::Lacking("no such cell".into()))
     }

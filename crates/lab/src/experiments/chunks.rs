@@ -9,8 +9,8 @@
 //! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
 //! to the document.
 //!
-//! `passes` is how often a worker reads each block; without it, once. More passes slow down everything but the faults.
-//! So a few cells with `passes` show at which speed of the rest the faults become noticeable.
+//! `passes` is how often a worker reads each block. More passes slow down everything but the faults.
+//! So a few cells with more passes show at which speed of the rest the faults become noticeable.
 //!
 //! The phase `price` maps, touches and unmaps blocks on one thread, as Bruce Dawson did for his 175 us per MB.
 //! With this price `claims` repeats the document's argument that price times count explains the difference.
@@ -26,8 +26,8 @@ use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 use super::{memory, team, threshold};
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Measured, Notes, Phase, Remark, Scope, Sheet,
-    Trial,
+    Chart, Column, Document, DocumentRow, Effort, Experiment, Measured, Notes, Parameter, Phase, Remark,
+    Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 
@@ -46,17 +46,32 @@ const PRICE_BLOCKS: usize = 64;
 /// Faults beside the blocks: the channel, the pool's tables.
 const TABLES: u64 = 96;
 
+static SHEET: Sheet = Sheet {
+    name: "chunks",
+    about: "How much time does a pipeline of 640 KiB blocks lose to page faults, by the source of its blocks?",
+    documents: &[Document::Queue],
+    parameters: &[
+        Parameter::named("memory", "pool, malloc, mmap, populate or thp: where blocks come from"),
+        Parameter::named("workers", "threads that unpack and search"),
+        Parameter::named("queue", "most chunks between the reader and the workers"),
+        Parameter::named("chunks", "chunks in all; 932 in the document"),
+        Parameter::usual("passes", "1", "how often a worker reads each chunk"),
+    ],
+    columns: &[
+        Column { head: "total ms", values: |_, found| wall_ms(found, "timed") },
+        Column {
+            head: "page faults",
+            values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
+        },
+    ],
+    theirs: document_totals,
+    charts: CHARTS,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Chunks {
-    fn name(&self) -> &'static str {
-        "chunks"
-    }
-
-    fn about(&self) -> &'static str {
-        "How much time does a pipeline of 640 KiB blocks lose to page faults, by the source of its blocks?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Queue]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -70,52 +85,29 @@ impl Experiment for Chunks {
         }
         let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
         let memories = MEMORIES.iter().filter(|(_, memory)| has_thp || *memory != Memory::Thp);
-        let memories: Vec<&str> = memories.map(|(name, _)| *name).collect();
+        let cell = |memory: &str, workers: usize, queue: usize, passes: usize| {
+            let words =
+                format!("memory={memory} workers={workers} queue={queue} chunks={chunks} passes={passes}");
+            SHEET.cell(&words)
+        };
         let mut cells = Vec::new();
-        for &queue in queues {
-            for &workers in &workers {
-                cells.extend(memories.iter().map(|memory| {
-                    let cell = Cell::of("chunks").with("memory", memory).with("workers", workers);
-                    cell.with("queue", queue).with("chunks", chunks)
-                }));
-            }
+        for (&queue, &workers) in
+            queues.iter().flat_map(|queue| workers.iter().map(move |workers| (queue, workers)))
+        {
+            cells.extend(memories.clone().map(|(memory, _)| cell(memory, workers, queue, 1)));
         }
         if scope.effort == Effort::Quick {
             // How much a pool asks for depends on how far the reader is ahead: the document's queue has no
             // bound.
-            cells.extend(workers.iter().map(|workers| {
-                let cell = Cell::of("chunks").with("memory", "pool").with("workers", workers);
-                cell.with("queue", chunks).with("chunks", chunks)
-            }));
+            cells.extend(workers.iter().map(|&workers| cell("pool", workers, chunks, 1)));
         }
         if let Some(&workers) = workers.iter().rfind(|count| **count <= scope.processors) {
             let passes: &[usize] = scope.pick([&[2], &[16], PASSES, PASSES]);
             for memory in ["pool", "mmap"] {
-                cells.extend(passes.iter().map(|passes| {
-                    let cell = Cell::of("chunks").with("memory", memory).with("workers", workers);
-                    cell.with("queue", queues[0]).with("chunks", chunks).with("passes", passes)
-                }));
+                cells.extend(passes.iter().map(|&passes| cell(memory, workers, queues[0], passes)));
             }
         }
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[("passes", "1")],
-            columns: &[
-                Column { head: "total ms", values: |_, found| wall_ms(found, "timed") },
-                Column {
-                    head: "page faults",
-                    values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
-                },
-            ],
-            theirs: document_totals(),
-        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -139,7 +131,7 @@ impl Experiment for Chunks {
             Memory::Malloc | Memory::Populate => advise::disable_thp()?,
             _ => {}
         }
-        Ok(Box::new(Pipeline { plan, source: None, pool: None }))
+        Ok(Steps::of(Pipeline { plan, source: None, pool: None }, Pipeline::steps))
     }
 }
 
@@ -184,8 +176,7 @@ impl Plan {
         let memory = cell.choice("memory", &MEMORIES)?;
         let number = |name| cell.number(name);
         let (workers, queue, chunks) = (number("workers")?, number("queue")?, number("chunks")?);
-        let passes = if cell.text("passes").is_ok() { number("passes")? } else { 1 };
-        Ok(Self { memory, workers, queue, chunks, passes })
+        Ok(Self { memory, workers, queue, chunks, passes: number("passes")? })
     }
 
     /// Blocks that can have pages at one time: those in the queue, and three for each thread. A thread holds
@@ -282,36 +273,26 @@ struct Pipeline {
     pool: Option<Pool<Kernel>>,
 }
 
-impl Trial for Pipeline {
-    fn phases(&self) -> Vec<Phase> {
+impl Pipeline {
+    fn steps(&self) -> Vec<Step<Self>> {
         let (page, plan) = (page::size(), self.plan);
-        let price_pages = BLOCK / page * plan.price_blocks();
-        let setup = Phase::new("setup", PACKED / page, 0);
         // A block as the phase `timed` gets it: how much is resident once a byte is written.
         let block = match plan.memory {
             Memory::Mmap => page,
             Memory::Populate | Memory::Thp => plan.memory.block_bytes(),
             Memory::Pool | Memory::Malloc => 0,
         };
-        let most = setup.faults.end() + (block / page) as u64 + TABLES;
-        let mut phases = vec![setup.faults((PACKED / page) as u64..=most).sum(block as u64)];
+        let setup = Phase::new("setup", PACKED / page, 0).up_to((block / page) as u64 + TABLES);
+        let mut steps: Vec<Step<Self>> = vec![(setup.sum(block as u64), Self::set_up)];
         if plan.memory == Memory::Mmap {
-            phases.push(Phase::new("price", price_pages, 0).touches(price_pages));
+            let pages = BLOCK / page * plan.price_blocks();
+            let price = Phase::new("price", pages, 0).touches(pages);
+            steps.push((price, |this, notes| this.price(notes)));
         }
-        phases.push(plan.timed());
-        phases
+        steps.push((plan.timed(), |this, notes| this.timed(notes)));
+        steps
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        match (phase, self.plan.memory) {
-            (0, _) => self.set_up(notes),
-            (1, Memory::Mmap) => self.price(notes),
-            _ => self.timed(notes),
-        }
-    }
-}
-
-impl Pipeline {
     fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         let mut source = Region::base_pages(PACKED, page::size())?;
         source.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = packed_byte(at));
@@ -434,7 +415,7 @@ const CHARTS: &[Chart] = &[
         x_label: "passes over each chunk",
         y_label: "us per chunk",
         values: |cell, found| {
-            let (Ok(chunks), Ok(_)) = (cell.number("chunks"), cell.text("passes")) else { return Vec::new() };
+            let Ok(chunks) = cell.number("chunks") else { return Vec::new() };
             wall_ms(found, "timed").iter().map(|ms| ms * 1e3 / chunks as f64).collect()
         },
         ..Chart::BLANK
@@ -470,7 +451,7 @@ const fn us_per_chunk(ms: f64) -> f64 {
 }
 
 fn per_chunk(cell: &Cell, found: &Quantities, quantity: &str, scale: f64) -> Vec<f64> {
-    let (Ok(8), Ok(chunks), Err(_)) = (cell.number("queue"), cell.number("chunks"), cell.text("passes"))
+    let (Ok(8), Ok(chunks), Ok(1)) = (cell.number("queue"), cell.number("chunks"), cell.number("passes"))
     else {
         return Vec::new();
     };
@@ -494,9 +475,7 @@ mod tests {
     use crate::trial;
 
     fn measured(memory: &str) -> crate::Sample {
-        let cell =
-            Cell::of("chunks").with("memory", memory).with("workers", 2).with("queue", 2).with("chunks", 12);
-        trial::measure(&Chunks, &cell)
+        trial::measure(&Chunks, &SHEET.cell(&format!("memory={memory} workers=2 queue=2 chunks=12")))
     }
 
     fn value(sample: &crate::Sample, phase: &str, quantity: &str) -> f64 {

@@ -21,7 +21,8 @@ use faultless_os::{advise, page};
 use super::memory;
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Notes, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Column, Document, DocumentRow, Effort, Experiment, Parameter, Phase, Remark, Scope, Sheet, Step,
+    Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ns};
 
@@ -41,24 +42,42 @@ const MEAN: usize = HEAD + LEAST + SPREAD as usize / 2 + 1;
 /// Its operations.
 const OPERATIONS: usize = 1_000_000;
 
+static SHEET: Sheet = Sheet {
+    name: "prefault",
+    about: "Does prefaulting help an allocator that maps in the timed loop, and does each way really populate?",
+    documents: &[Document::Prefault],
+    parameters: &[
+        Parameter::named(
+            "way",
+            "none, touch, memset, map-populate, populate-write, thp, hugetlb, prewarm or kept: how slabs become resident",
+        ),
+        Parameter::named("operations", "operations of random_mixed; 1000000 in the report"),
+        Parameter::named(
+            "trap",
+            "instead of a way: a case in which memory that was to be populated may fault",
+        ),
+        Parameter::named("mib", "MiB of a trap"),
+    ],
+    columns: &[
+        Column {
+            head: "page faults",
+            values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
+        },
+        Column { head: "M ops/s", values: million_per_s },
+    ],
+    theirs: report_rows,
+    charts: CHARTS,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Prefault {
-    fn name(&self) -> &'static str {
-        "prefault"
-    }
-
-    fn about(&self) -> &'static str {
-        "Does prefaulting help an allocator that maps in the timed loop, and does each way really populate?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Prefault]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let operations = scope.pick([20_000, 200_000, OPERATIONS, OPERATIONS]);
-        let of = |way: &str, operations: usize| {
-            Cell::of("prefault").with("way", way).with("operations", operations)
-        };
+        let of = |way: &str, operations: usize| SHEET.cell(&format!("way={way} operations={operations}"));
         let mut ways = vec!["none", "touch", "memset", "map-populate", "prewarm", "kept"];
         if scope.host.kernel.at_least(5, 14) != Some(false) {
             ways.push("populate-write");
@@ -75,24 +94,6 @@ impl Experiment for Prefault {
         }
         cells.extend(traps::cells(scope));
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[],
-            columns: &[
-                Column {
-                    head: "page faults",
-                    values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
-                },
-                Column { head: "M ops/s", values: million_per_s },
-            ],
-            theirs: report_rows(),
-        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -116,13 +117,8 @@ impl Experiment for Prefault {
             _ => {}
         }
         let count = Count::of(operations, way, page::size());
-        Ok(Box::new(Mixed {
-            way,
-            operations,
-            count,
-            allocator: Allocator::new(way),
-            slots: vec![None; SLOTS],
-        }))
+        let (allocator, slots) = (Allocator::new(way), vec![None; SLOTS]);
+        Ok(Steps::of(Mixed { way, operations, count, allocator, slots }, Mixed::steps))
     }
 }
 
@@ -357,8 +353,8 @@ struct Mixed {
     slots: Vec<Option<Object>>,
 }
 
-impl Trial for Mixed {
-    fn phases(&self) -> Vec<Phase> {
+impl Mixed {
+    fn steps(&self) -> Vec<Step<Self>> {
         let Count { slabs, pages, sum, kept } = self.count;
         let slab_pages = self.way.slab_bytes() / page::size();
         let (setup, timed) = match self.way {
@@ -368,48 +364,41 @@ impl Trial for Mixed {
             Way::Kept => (0, pages.min(kept * slab_pages)),
             _ => (0, slabs * slab_pages),
         };
-        let mut in_loop = Phase::new("timed", timed, 0).work(self.operations).sum(sum);
-        if self.way == Way::Thp {
-            in_loop = memory::mostly_huge(in_loop, pages);
-        }
-        if self.way == Way::Kept {
+        let in_loop = Phase::new("timed", timed, 0).work(self.operations).sum(sum);
+        let in_loop = match self.way {
+            Way::Thp => memory::mostly_huge(in_loop, pages),
             // The last one may be new and almost empty.
-            let most = *in_loop.faults.end();
-            in_loop = in_loop.faults(timed.saturating_sub(slab_pages) as u64..=most);
-        }
+            Way::Kept => in_loop.at_least(timed.saturating_sub(slab_pages) as u64),
+            _ => in_loop,
+        };
         let is_whole = self.way.is_at_once() || self.way.is_huge();
         let resident = if is_whole { self.way.slab_bytes() } else { page::size() };
         let look = if self.way.is_at_once() { slab_pages } else { 1 };
-        vec![Phase::new("setup", setup, 0), Phase::new("look", look, 0).sum(resident as u64), in_loop]
-    }
-
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        match phase {
-            0 => {
-                // The tables are made and written here, so that only slabs fault in the loop.
-                self.allocator.slabs.resize_with(self.count.slabs + 1, || None);
-                self.allocator.slabs.clear();
-                if self.way == Way::Prewarm {
-                    self.allocator.prewarm(self.count.slabs)?;
-                }
-                Ok(0)
-            }
-            1 => {
-                let mut slab = self.way.slab(self.allocator.slab_bytes)?;
-                notes.add("resident_bytes", slab.resident_bytes() as f64);
-                notes.add("mapped_bytes", slab.len_bytes() as f64);
+        vec![
+            (Phase::new("setup", setup, 0), |this, _| this.set_up()),
+            (Phase::new("look", look, 0).sum(resident as u64), |this, notes| {
+                let mut slab = this.way.slab(this.allocator.slab_bytes)?;
+                memory::note_resident(std::slice::from_ref(&slab), notes);
                 Ok(memory::resident_by_a_write(&mut slab))
-            }
-            _ => {
-                notes.add("slabs", self.count.slabs as f64);
-                notes.add("slab_pages", (self.way.slab_bytes() / page::size()) as f64);
-                self.mix()
-            }
-        }
+            }),
+            (in_loop, |this, notes| {
+                notes.add("slabs", this.count.slabs as f64);
+                notes.add("slab_pages", (this.way.slab_bytes() / page::size()) as f64);
+                this.mix()
+            }),
+        ]
     }
-}
 
-impl Mixed {
+    /// The tables are made and written here, so that only slabs fault in the loop.
+    fn set_up(&mut self) -> Result<u64, Refusal> {
+        self.allocator.slabs.resize_with(self.count.slabs + 1, || None);
+        self.allocator.slabs.clear();
+        if self.way == Way::Prewarm {
+            self.allocator.prewarm(self.count.slabs)?;
+        }
+        Ok(0)
+    }
+
     fn mix(&mut self) -> Result<u64, Refusal> {
         let (mut random, mut sum) = (Random(SEED), 0);
         for operation in 0..self.operations {
@@ -460,7 +449,7 @@ mod tests {
     use crate::trial;
 
     fn measured(way: &str) -> crate::Sample {
-        trial::measure(&Prefault, &Cell::of("prefault").with("way", way).with("operations", 20_000))
+        trial::measure(&Prefault, &SHEET.cell(&format!("way={way} operations=20000")))
     }
 
     #[test]
@@ -483,7 +472,7 @@ mod tests {
     #[test]
     fn prewarming_moves_the_faults_and_keeping_removes_them() {
         let faults = |way| {
-            let cell = Cell::of("prefault").with("way", way).with("operations", 20_000);
+            let cell = SHEET.cell(&format!("way={way} operations=20000"));
             let phases = Prefault.trial(&cell).unwrap().phases();
             let of = |name| *phases.iter().find(|phase| phase.name == name).unwrap().faults.start();
             [of("setup"), of("timed")]

@@ -13,17 +13,18 @@
 //! The timed loop is the document's, element by element and nothing else. Its effect is summed up in a phase of its
 //! own, `check`, so that no other arithmetic is timed.
 
+mod chain;
+mod claims;
+
 use faultless_os::touch::Region;
 use faultless_os::{advise, page};
 use faultless_trace::measurement::median;
 
-mod claims;
-
 use super::memory;
 use crate::cell::{Cell, Refusal};
-use crate::claim::{Claim, Unjudged};
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope,
+    Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 
@@ -34,77 +35,84 @@ const SECOND_STRIDE: usize = 16;
 /// Bytes of an element.
 const ELEMENT: usize = size_of::<i32>();
 
+static SHEET: Sheet = Sheet {
+    name: "stride",
+    about: "Does touching every 16th element take as long as touching each, and how does that depend on the array's memory?",
+    documents: &[Document::Oops, Document::Queue],
+    parameters: &[
+        Parameter::named(
+            "array",
+            "shared, zeroed, ones or prefaulted; or chain: loads that wait for each other",
+        ),
+        Parameter::named("mib", "MiB of the array"),
+        Parameter::named("stride", "stride in elements of 4 bytes"),
+        Parameter::named("kib", "KiB of the chain, a power of two"),
+    ],
+    varied: &[],
+    columns: &[
+        Column { head: "duration ms", values: |cell, found| wall_ms(found, loop_of(cell)) },
+        // The second loop over the array that both share.
+        Column { head: "then stride 16 ms", values: |_, found| wall_ms(found, "second") },
+        Column { head: "page faults", values: |_, found| faults(found) },
+    ],
+    theirs: durations_of_document,
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    parts: &[Part {
+        name: "latency",
+        about: "How much longer than a hit in the first cache does a load from memory take?",
+        has: is_chain,
+        varied: &[],
+        columns: &[Column { head: "ns per load", values: chain::load_ns }],
+        theirs: Vec::new,
+    }],
+};
+
 impl Experiment for Stride {
-    fn name(&self) -> &'static str {
-        "stride"
-    }
-
-    fn about(&self) -> &'static str {
-        "Does touching every 16th element take as long as touching each, and how does that depend on the array's memory?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Oops]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 64, 256, 256]);
-        let strides: &[usize] = scope.pick([
-            &[16],
-            &[1, 16],
-            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
-            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
-        ]);
-        let cell = |array: &str, stride: usize| {
-            Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride)
-        };
+        let all: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+        let strides: &[usize] = scope.pick([&[16], &[1, 16], all, all]);
+        let cell =
+            |array: &str, stride: usize| SHEET.cell(&format!("array={array} mib={mib} stride={stride}"));
         let mut cells = vec![cell("shared", 1)];
         cells.push(cell("zeroes", 1));
         for array in ["zeroed", "ones", "prefaulted"] {
             cells.extend(strides.iter().map(|&stride| cell(array, stride)));
         }
+        cells.extend(chain::sizes(scope).iter().map(|kib| SHEET.cell(&format!("array=chain kib={kib}"))));
         cells
     }
 
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        claims::claims()
-    }
-
-    fn unjudged(&self) -> Vec<Unjudged> {
-        claims::unjudged()
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[],
-            columns: &[
-                Column { head: "duration ms", values: |cell, found| wall_ms(found, loop_of(cell)) },
-                // The second loop over the array that both share.
-                Column { head: "then stride 16 ms", values: |_, found| wall_ms(found, "second") },
-                Column { head: "page faults", values: |_, found| faults(found) },
-            ],
-            theirs: durations_of_document(),
-        }
-    }
-
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if is_chain(cell) {
+            return chain::memory_bytes(cell);
+        }
         cell.choice("array", &ARRAYS)?;
         cell.number("stride")?;
         Ok(cell.mib("mib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        if is_chain(cell) {
+            return chain::trial(cell);
+        }
         let (array, stride) = (cell.choice("array", &ARRAYS)?, cell.number("stride")?);
         let len_bytes = cell.mib("mib")?;
         if array == Array::Zeroes {
             advise::disable_thp()?;
         }
-        Ok(Box::new(Strided { len_bytes, memory: Memory::None, array, stride }))
+        Ok(Steps::of(Strided { len_bytes, memory: Memory::None, array, stride }, Strided::steps))
     }
+}
+
+fn is_chain(cell: &Cell) -> bool {
+    cell.text("array") == Ok("chain")
 }
 
 /// The phase of the first loop.
@@ -190,20 +198,6 @@ impl Strided {
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
 
-    fn map(&mut self, notes: &mut Notes) -> Result<(), Refusal> {
-        let region = Region::base_pages(self.len_bytes, page::size())?;
-        notes.add("mapped_bytes", region.len_bytes() as f64);
-        notes.add("resident_bytes", region.resident_bytes() as f64);
-        self.memory = Memory::Region(region);
-        Ok(())
-    }
-
-    /// Writes numbers other than zero, so that the values show afterwards whether the loop was run.
-    fn mark(&mut self) -> Result<(), Refusal> {
-        memory::write(self.array()?.as_flattened_mut(), page::size());
-        Ok(())
-    }
-
     fn array(&mut self) -> Result<&mut [[u8; ELEMENT]], Refusal> {
         match &mut self.memory {
             Memory::None => Err(Refusal("stride: nothing was mapped".into())),
@@ -213,69 +207,76 @@ impl Strided {
     }
 }
 
-/// The sum of every `stride`-th element.
-fn sum(array: &[[u8; ELEMENT]], stride: usize) -> u64 {
-    let elements = array.iter().step_by(stride);
-    elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element))))
-}
-
-impl Trial for Strided {
-    fn phases(&self) -> Vec<Phase> {
+impl Strided {
+    fn steps(&self) -> Vec<Step<Self>> {
         let (pages, work) = (self.pages(), self.elements(self.stride));
         // Every page has a touched element, up to the stride of a page; longer strides skip pages.
         let touched = pages.min(work);
-        let one_sum = 3 * work as u64;
-        let check = |work: usize, sum| Phase::new("check", 0, 0).work(work).sum(sum);
-        match self.array {
-            Array::Shared => vec![
-                Phase::new("setup", 0, 0),
-                Phase::new("first", 2 * pages, 0).work(work),
-                Phase::new("change", 0, 0).touches(pages),
-                Phase::new("second", 0, 0).work(self.elements(SECOND_STRIDE)),
-                check(self.elements(SECOND_STRIDE), self.marked_sum(SECOND_STRIDE)),
-            ],
-            Array::Zeroed => {
-                let timed = Phase::new("timed", 2 * touched, 0).work(work);
-                vec![Phase::new("setup", 0, 0), timed, check(work, 0)]
+        let (setup, faults, sum) = match self.array {
+            Array::Shared => return self.shared_steps(),
+            Array::Zeroed => (Phase::new("setup", 0, 0), 2 * touched, 0),
+            Array::Ones => (Phase::new("setup", pages, 0).work(self.elements(1)), 0, 3 * work as u64),
+            Array::Prefaulted | Array::Zeroes => {
+                (Phase::new("setup", pages, 0).touches(pages), 0, self.marked_sum(self.stride))
             }
-            Array::Ones => vec![
-                Phase::new("setup", pages, 0).work(self.elements(1)),
-                Phase::new("timed", 0, 0).work(work),
-                check(work, one_sum),
-            ],
-            Array::Prefaulted => vec![
-                Phase::new("setup", pages, 0).touches(pages),
-                Phase::new("timed", 0, 0).work(work),
-                check(work, self.marked_sum(self.stride)),
-            ],
-            Array::Zeroes => vec![
-                Phase::new("setup", pages, 0).touches(pages),
-                Phase::new("change", 0, 0).touches(pages),
-                Phase::new("timed", 0, 0).work(work),
-                check(work, self.marked_sum(self.stride)),
-            ],
-        }
+        };
+        let change: Step<Self> = (Phase::new("change", 0, 0).touches(pages), |this, _| this.mark());
+        let change = (self.array == Array::Zeroes).then_some(change);
+        let timed: Step<Self> =
+            (Phase::new("timed", faults, 0).work(work), |this, _| this.workload(this.stride));
+        let check: Step<Self> =
+            (Phase::new("check", 0, 0).work(work).sum(sum), |this, _| this.check(this.stride));
+        std::iter::once((setup, Self::set_up as fn(&mut Self, &mut Notes) -> Result<u64, Refusal>))
+            .chain(change)
+            .chain([timed, check])
+            .collect()
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        let stride = self.stride;
-        match (self.phases()[phase].name, self.array) {
-            ("setup", Array::Zeroes) => self.memory = Memory::Vector(zeroes(self.len_bytes / ELEMENT)),
-            ("setup", array) => {
-                self.map(notes)?;
-                match array {
-                    Array::Ones => self.array()?.fill(1_i32.to_ne_bytes()),
-                    Array::Prefaulted => self.mark()?,
-                    _ => {}
-                }
-            }
-            ("change", _) => self.mark()?,
-            ("second", _) => workload(self.array()?, SECOND_STRIDE),
-            ("check", Array::Shared) => return Ok(sum(self.array()?, SECOND_STRIDE)),
-            ("check", _) => return Ok(sum(self.array()?, stride)),
-            _ => workload(self.array()?, stride),
+    fn shared_steps(&self) -> Vec<Step<Self>> {
+        let (pages, second) = (self.pages(), self.elements(SECOND_STRIDE));
+        let sum = self.marked_sum(SECOND_STRIDE);
+        vec![
+            (Phase::new("setup", 0, 0), Self::set_up),
+            (Phase::new("first", 2 * pages, 0).work(self.elements(self.stride)), |this, _| {
+                this.workload(this.stride)
+            }),
+            (Phase::new("change", 0, 0).touches(pages), |this, _| this.mark()),
+            (Phase::new("second", 0, 0).work(second), |this, _| this.workload(SECOND_STRIDE)),
+            (Phase::new("check", 0, 0).work(second).sum(sum), |this, _| this.check(SECOND_STRIDE)),
+        ]
+    }
+
+    fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        if self.array == Array::Zeroes {
+            self.memory = Memory::Vector(zeroes(self.len_bytes / ELEMENT));
+            return Ok(0);
+        }
+        let region = Region::base_pages(self.len_bytes, page::size())?;
+        memory::note_resident(std::slice::from_ref(&region), notes);
+        self.memory = Memory::Region(region);
+        match self.array {
+            Array::Ones => self.array()?.fill(1_i32.to_ne_bytes()),
+            Array::Prefaulted => return self.mark(),
+            Array::Shared | Array::Zeroed | Array::Zeroes => {}
         }
         Ok(0)
+    }
+
+    /// Writes to each page. Not zero, so that the values show afterwards whether the loop was run.
+    fn mark(&mut self) -> Result<u64, Refusal> {
+        memory::write(self.array()?.as_flattened_mut(), page::size());
+        Ok(0)
+    }
+
+    fn workload(&mut self, stride: usize) -> Result<u64, Refusal> {
+        workload(self.array()?, stride);
+        Ok(0)
+    }
+
+    /// The sum of every `stride`-th element.
+    fn check(&mut self, stride: usize) -> Result<u64, Refusal> {
+        let elements = self.array()?.iter().step_by(stride);
+        Ok(elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element)))))
     }
 }
 
@@ -311,20 +312,23 @@ fn durations_of_document() -> Vec<DocumentRow> {
     [shared].into_iter().chain(rows).collect()
 }
 
-const CHARTS: &[Chart] = &[Chart {
-    id: "stride-timed",
-    title: "Every n-th element times three",
-    x: "stride",
-    x_label: "stride in elements of 4 bytes",
-    y_label: "us per MiB of the array",
-    values: |cell, found| {
-        let mib = cell.number("mib").unwrap_or(1) as f64;
-        values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "stride-timed",
+        title: "Every n-th element times three",
+        x: "stride",
+        x_label: "stride in elements of 4 bytes",
+        y_label: "us per MiB of the array",
+        values: |cell, found| {
+            let mib = cell.number("mib").unwrap_or(1) as f64;
+            values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
+        },
+        document: &points(),
+        remark: plateau_found,
+        ..Chart::BLANK
     },
-    document: &points(),
-    remark: plateau_found,
-    ..Chart::BLANK
-}];
+    chain::CHART,
+];
 
 /// The document's array has 256 MiB.
 const fn us_per_mib(ms: f64) -> f64 {

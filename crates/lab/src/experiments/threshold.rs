@@ -18,7 +18,9 @@ use std::path::PathBuf;
 use faultless_os::{advise, page};
 
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
+use crate::experiment::{
+    Chart, Document, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+};
 use crate::results::{Quantities, values};
 
 pub(super) struct Threshold;
@@ -49,17 +51,24 @@ const LATER_CYCLES: std::ops::RangeInclusive<usize> = 2..=64;
 /// are in the block.
 const TABLES: u64 = 256;
 
+static SHEET: Sheet = Sheet {
+    name: "threshold",
+    about: "From which size on does malloc request every block from the kernel?",
+    documents: &[Document::Queue],
+    parameters: &[
+        Parameter::named(
+            "allocator",
+            "glibc, glibc-fixed (with a threshold of 128 KiB), jemalloc, mimalloc or tcmalloc",
+        ),
+        Parameter::named("kib", "KiB of the block"),
+    ],
+    charts: CHARTS,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Threshold {
-    fn name(&self) -> &'static str {
-        "threshold"
-    }
-
-    fn about(&self) -> &'static str {
-        "From which size on does malloc request every block from the kernel?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Queue]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -80,14 +89,10 @@ impl Experiment for Threshold {
         allocators.extend(LIBRARIES.map(|(name, _)| name).iter().filter(|name| library(name).is_some()));
         let mut cells = Vec::new();
         for allocator in allocators {
-            let of = |&kib: &usize| Cell::of("threshold").with("allocator", allocator).with("kib", kib);
+            let of = |&kib: &usize| SHEET.cell(&format!("allocator={allocator} kib={kib}"));
             cells.extend(kibs.iter().map(of));
         }
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
     }
 
     fn environment(&self, cell: &Cell) -> Vec<(OsString, OsString)> {
@@ -111,7 +116,7 @@ impl Experiment for Threshold {
         let (allocator, kib) = (allocator(cell)?, cell.number("kib")?);
         check_loaded(allocator)?;
         advise::disable_thp()?;
-        Ok(Box::new(Cycles { allocator: allocator.into(), kib }))
+        Ok(Steps::of(Cycles { allocator: allocator.into(), kib }, Cycles::steps))
     }
 }
 
@@ -187,10 +192,6 @@ struct Cycles {
 }
 
 impl Cycles {
-    fn cycles(&self, phase: usize) -> usize {
-        if phase < 2 { 1 } else { later_cycles(self.kib) }
-    }
-
     /// Faults for tables. Tables of other allocators may grow by as much as a page table maps.
     fn tables(&self) -> u64 {
         if self.is_glibc() { 0 } else { TABLES + (advise::pmd_bytes() / page::size()) as u64 }
@@ -218,29 +219,31 @@ impl Cycles {
     }
 }
 
-impl Trial for Cycles {
-    fn phases(&self) -> Vec<Phase> {
-        let names = ["first", "second", "later"];
-        let phase = |(index, name)| {
-            let cycles = self.cycles(index);
+impl Cycles {
+    fn steps(&self) -> Vec<Step<Self>> {
+        let phase = |name, cycles| {
             let pages = pages(self.kib) * cycles;
             let phase = Phase::new(name, 0, 0).touches(pages).sum(pages as u64);
-            if self.is_always_kept() && index > 0 {
+            if self.is_always_kept() && name != "first" {
                 return phase;
             }
             // The block's head may lie on a separate page.
-            let most = (pages + cycles) as u64 + phase.faults.end() + self.tables();
             let least = if self.is_always_mapped() { pages as u64 } else { 0 };
-            phase.faults(least..=most)
+            phase.up_to((pages + cycles) as u64 + self.tables()).at_least(least)
         };
-        names.into_iter().enumerate().map(phase).collect()
+        vec![
+            (phase("first", 1), |this, notes| Ok(this.run(1, notes))),
+            (phase("second", 1), |this, notes| Ok(this.run(1, notes))),
+            (phase("later", later_cycles(self.kib)), |this, notes| {
+                Ok(this.run(later_cycles(this.kib), notes))
+            }),
+        ]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        let cycles = self.cycles(phase);
+    fn run(&self, cycles: usize, notes: &mut Notes) -> u64 {
         notes.add("cycles", cycles as f64);
         notes.add("pages_per_cycle", pages(self.kib) as f64);
-        Ok((0..cycles).map(|_| cycle(self.kib << 10)).sum())
+        (0..cycles).map(|_| cycle(self.kib << 10)).sum()
     }
 }
 
@@ -251,31 +254,16 @@ fn cycle(len_bytes: usize) -> u64 {
     slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum()
 }
 
-const CHARTS: &[Chart] = &[
-    Chart {
-        id: "threshold-later",
-        title: "Faults of a malloc and free, once the allocator has settled",
-        x: "kib",
-        x_label: "size of the block in bytes",
-        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
-        y_label: "faults per page and cycle",
-        values: |cell, found| per_page(cell, found, "later"),
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "threshold-time",
-        title: "Time of a malloc, a write per page, and a free",
-        x: "kib",
-        x_label: "size of the block in bytes",
-        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
-        y_label: "us per cycle",
-        values: |cell, found| {
-            let cycles = cell.number("kib").map_or(1, later_cycles) as f64;
-            values(found, "later", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / cycles).collect()
-        },
-        ..Chart::BLANK
-    },
-];
+const CHARTS: &[Chart] = &[Chart {
+    id: "threshold-later",
+    title: "Faults of a malloc and free, once the allocator has settled",
+    x: "kib",
+    x_label: "size of the block in bytes",
+    place: |cell, _| Some(cell.kib("kib").ok()? as f64),
+    y_label: "faults per page and cycle",
+    values: |cell, found| per_page(cell, found, "later"),
+    ..Chart::BLANK
+}];
 
 #[cfg(test)]
 mod tests {
@@ -284,10 +272,10 @@ mod tests {
 
     #[test]
     fn another_allocator_than_the_one_asked_for_is_refused() {
-        let cell = Cell::of("threshold").with("allocator", "jemalloc").with("kib", 64);
+        let cell = SHEET.cell("allocator=jemalloc kib=64");
         let refused = trial::measure(&Threshold, &cell).refused.unwrap();
         assert!(refused.contains("answers instead of jemalloc"), "{refused}");
-        let cell = Cell::of("threshold").with("allocator", FIXED).with("kib", 64);
+        let cell = SHEET.cell("allocator=glibc-fixed kib=64");
         assert!(trial::measure(&Threshold, &cell).refused.unwrap().contains("GLIBC_TUNABLES"));
     }
 
@@ -301,7 +289,7 @@ mod tests {
     #[test]
     fn what_glibc_always_maps_takes_a_fault_per_page() {
         let of =
-            |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.phases()[2].faults.clone();
+            |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.steps()[2].0.faults.clone();
         assert_eq!(*of(GLIBC, 40 << 10).start(), 2 * (40 << 20) / page::size() as u64);
         assert_eq!((*of(GLIBC, 640).start(), *of("mimalloc", 40 << 10).start()), (0, 0));
         assert!(*of(FIXED, 640).start() > 0);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::experiment::Table;
-use crate::experiments::fault_rate::table::{self as document, BY_LINES, BY_THREADS, Theirs};
+use crate::experiments::touch::document::{self, BY_LINES, BY_THREADS, Theirs};
 use crate::results::Results;
 
 use super::found::{Found, count, share, size};
