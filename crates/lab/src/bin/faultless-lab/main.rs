@@ -8,7 +8,6 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
-mod kernel;
 mod measure;
 mod report;
 mod table;
@@ -19,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
@@ -94,9 +94,10 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
-    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
-    #[command(subcommand)]
-    Kernel(kernel::Action),
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU
+    /// [program: faultless-kernel-lab].
+    #[command(disable_help_flag = true)]
+    Kernel(Words),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -111,8 +112,17 @@ enum Action {
     },
 }
 
+/// The kernel lab, a workspace of its own.
+const KERNEL: Program = Program {
+    verb: "kernel",
+    file: "faultless-kernel-lab",
+    name: "faultless-kernel-lab",
+    package: "kernel/lab",
+};
+
 fn main() -> ExitCode {
-    conclude(parse::<Args>(std::env::args_os().collect()).and_then(run))
+    let words: Vec<_> = std::env::args_os().collect();
+    conclude(program::start_named(&words, &[KERNEL]).and_then(|()| parse::<Args>(words)).and_then(run))
 }
 
 fn run(args: Args) -> Outcome {
@@ -124,7 +134,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
-        Some(Action::Kernel(action)) => kernel::run(&action),
+        Some(Action::Kernel(words)) => KERNEL.start(&words),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {

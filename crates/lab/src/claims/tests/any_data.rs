@@ -80,7 +80,6 @@ impl Draw {
             "is_commit_strict" => self.one(&of, &[0.0, 1.0]),
             "line_bytes" => self.one(&of, &[32.0, 64.0, 128.0, 256.0]),
             "page_bytes" => faultless_os::page::size() as f64,
-            misses if misses.ends_with("llc_misses") => self.between(&of, pages, 256.0 * pages),
             "loads" => 4e6,
             "cycles" => 100.0,
             "pages_per_cycle" => cell.kib("kib").unwrap() as f64 / faultless_os::page::size() as f64,

@@ -1,16 +1,16 @@
 //! The kernel's source: found, fetched or unpacked; and a copy with the patches applied.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use faultless_console::{Failure, reason};
+use faultless_console::Failure;
 
-use super::commands;
+use crate::commands;
+use crate::record::unwritable;
 
 /// A version of Linux that `--fetch` gets from Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Series {
+pub(crate) enum Series {
     /// The version that kernel/prezero is for
     #[value(name = "6.12")]
     Linux612,
@@ -21,7 +21,7 @@ pub(super) enum Series {
 
 impl Series {
     /// Its first two numbers.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Linux612 => "6.12",
             Self::Linux61 => "6.1",
@@ -29,7 +29,7 @@ impl Series {
     }
 
     /// Whether a version is of this series.
-    pub(super) fn has(self, version: &str) -> bool {
+    pub(crate) fn has(self, version: &str) -> bool {
         version.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('.'))
     }
 
@@ -43,18 +43,18 @@ impl Series {
 }
 
 /// The versions that the patches are for.
-pub(super) const PATCHED_VERSION: &str = "6.12.";
+pub(crate) const PATCHED_VERSION: &str = "6.12.";
 
 /// An unpacked source and its version.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub(super) folder: PathBuf,
-    pub(super) version: String,
+pub(crate) struct Source {
+    pub(crate) folder: PathBuf,
+    pub(crate) version: String,
 }
 
 impl Source {
     /// The source that a path names: a tree, or an archive, which is unpacked into the work folder once.
-    pub(super) fn find(path: &Path, work: &Path) -> Result<Self, Failure> {
+    pub(crate) fn find(path: &Path, work: &Path) -> Result<Self, Failure> {
         if path.is_dir() {
             return Self::tree(path);
         }
@@ -68,12 +68,12 @@ impl Source {
         if !folder.is_dir() {
             let aside = work.join("source.part");
             let _ = std::fs::remove_dir_all(&aside);
-            std::fs::create_dir_all(&aside).map_err(|error| unusable(&aside, &error))?;
+            std::fs::create_dir_all(&aside).map_err(|error| unwritable(&aside, &error))?;
             eprintln!("faultless: unpacking {}", path.display());
             let mut tar = Command::new("tar");
             tar.arg("-xf").arg(path).arg("-C").arg(&aside).arg("--strip-components=1");
             commands::run(&mut tar, &work.join("source.log"))?;
-            std::fs::rename(&aside, &folder).map_err(|error| unusable(&folder, &error))?;
+            std::fs::rename(&aside, &folder).map_err(|error| unwritable(&folder, &error))?;
         }
         Self::tree(&folder)
     }
@@ -89,12 +89,12 @@ impl Source {
                 "{shown}: was configured already; run `make mrproper` in it, or name another"
             )));
         }
-        let folder = folder.canonicalize().map_err(|error| unusable(folder, &error))?;
+        let folder = folder.canonicalize().map_err(|error| unwritable(folder, &error))?;
         Ok(Self { folder, version })
     }
 
     /// Gets Debian's package; the path of the archive in it.
-    pub(super) fn fetch(series: Series, work: &Path) -> Result<PathBuf, Failure> {
+    pub(crate) fn fetch(series: Series, work: &Path) -> Result<PathBuf, Failure> {
         let (package, version) = series.package();
         let archive = work.join(format!("usr/src/{package}.tar.xz"));
         if archive.is_file() {
@@ -108,7 +108,7 @@ impl Source {
         commands::run(&mut apt, &log).map_err(|failure| {
             Failure(format!("{failure}; run apt-get update, or name a source with --source"))
         })?;
-        let files = std::fs::read_dir(work).map_err(|error| unusable(work, &error))?;
+        let files = std::fs::read_dir(work).map_err(|error| unwritable(work, &error))?;
         let is_package = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
@@ -120,81 +120,34 @@ impl Source {
         Ok(archive)
     }
 
-    /// A copy with the patches applied. Later calls change only files that then differ, so that the next build is
-    /// incremental.
-    pub(super) fn patched(&self, patches: &[PathBuf], work: &Path) -> Result<Self, Failure> {
-        let [folder, part, stamp, names, log] =
-            ["", ".part", ".sha256", ".files", ".log"].map(|end| work.join(format!("patched-source{end}")));
-        let read = |patch: &PathBuf| std::fs::read(patch).map_err(|error| unusable(patch, &error));
+    /// A copy with the patches applied; one with the same patches is used again. A copy keeps the time of each file, so
+    /// that a kernel is built anew only as far as a patch reaches.
+    pub(crate) fn patched(&self, patches: &[PathBuf], work: &Path) -> Result<Self, Failure> {
+        let [folder, stamp, log] =
+            ["", ".sha256", ".log"].map(|end| work.join(format!("patched-source{end}")));
+        let read = |patch: &PathBuf| std::fs::read(patch).map_err(|error| unwritable(patch, &error));
         let text = patches.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat();
         let known = format!("{}\n{}\n", self.version, commands::sha256(&text)?);
-        if folder.is_dir() && std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == known) {
-            return Ok(Self { folder, version: self.version.clone() });
+        let patched = Self { folder, version: self.version.clone() };
+        if std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == known) {
+            return Ok(patched);
         }
-        let _ = (std::fs::remove_file(&stamp), std::fs::remove_dir_all(&part));
-        if !folder.is_dir() {
-            eprintln!("faultless: copying the source");
-            let mut copy = Command::new("cp");
-            copy.args(["-a", "--reflink=auto"]).arg(&self.folder).arg(&part);
-            commands::run(&mut copy, &log)?;
-            std::fs::rename(&part, &folder).map_err(|error| unusable(&folder, &error))?;
-        }
-        let had = std::fs::read_to_string(&names).unwrap_or_default();
-        let mut all = touched(&String::from_utf8_lossy(&text));
-        all.extend(had.lines().map(str::to_owned));
-        let lines: String = all.iter().map(|name| format!("{name}\n")).collect();
-        std::fs::write(&names, lines).map_err(|error| unusable(&names, &error))?;
-        self.apply(patches, &all, &part, &log)?;
-        for name in &all {
-            replace(&part.join(name), &folder.join(name))
-                .map_err(|error| unusable(&folder.join(name), &error))?;
-        }
-        let _ = std::fs::remove_dir_all(&part);
-        std::fs::write(&stamp, known).map_err(|error| unusable(&stamp, &error))?;
-        Ok(Self { folder, version: self.version.clone() })
-    }
-
-    /// Copies these files into a folder of their own and patches them there.
-    fn apply(
-        &self,
-        patches: &[PathBuf],
-        all: &BTreeSet<String>,
-        part: &Path,
-        log: &Path,
-    ) -> Result<(), Failure> {
-        for name in all {
-            let (from, to) = (self.folder.join(name), part.join(name));
-            let parent = to.parent().unwrap_or(part);
-            std::fs::create_dir_all(parent).map_err(|error| unusable(parent, &error))?;
-            if from.exists() {
-                std::fs::copy(&from, &to).map_err(|error| unusable(&to, &error))?;
-            }
-        }
+        let _ = (std::fs::remove_file(&stamp), std::fs::remove_dir_all(&patched.folder));
+        eprintln!("faultless: copying the source");
+        let mut copy = Command::new("cp");
+        commands::run(copy.args(["-a", "--reflink=auto"]).arg(&self.folder).arg(&patched.folder), &log)?;
         for patch in patches {
             let mut apply = Command::new("patch");
-            apply.args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"]).arg(part).arg("-i").arg(patch);
-            commands::run(&mut apply, log)?;
+            apply.args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"]).arg(&patched.folder);
+            commands::run(apply.arg("-i").arg(patch), &log)?;
         }
-        Ok(())
+        std::fs::write(&stamp, known).map_err(|error| unwritable(&stamp, &error))?;
+        Ok(patched)
     }
-}
-
-/// Makes a file what another is: absent, or with its content. A file that is right already keeps its time.
-fn replace(from: &Path, to: &Path) -> std::io::Result<()> {
-    if !from.exists() {
-        return if to.exists() { std::fs::remove_file(to) } else { Ok(()) };
-    }
-    if to.exists() && std::fs::read(from)? == std::fs::read(to)? {
-        return Ok(());
-    }
-    if let Some(parent) = to.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    std::fs::copy(from, to).map(drop)
 }
 
 /// The patches of the checkout, in their order.
-pub(super) fn patches(checkout: &Path) -> Vec<PathBuf> {
+pub(crate) fn patches(checkout: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(checkout.join("kernel/prezero")).into_iter().flatten();
     let mut found: Vec<PathBuf> = files
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -209,10 +162,6 @@ pub(super) fn patches(checkout: &Path) -> Vec<PathBuf> {
     found.into_iter().filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-fn unusable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure(format!("{}: {}; name a folder that can be written", path.display(), reason(error)))
-}
-
 /// The version that a kernel's Makefile states.
 fn version(makefile: &str) -> Option<String> {
     let of = |name: &str| {
@@ -221,15 +170,6 @@ fn version(makefile: &str) -> Option<String> {
         Some(line.split_once('=')?.1.trim().to_owned())
     };
     Some(format!("{}.{}.{}", of("VERSION")?, of("PATCHLEVEL")?, of("SUBLEVEL")?))
-}
-
-/// The files that patches change, add or remove.
-fn touched(patches: &str) -> BTreeSet<String> {
-    let names = patches.lines().filter_map(|line| {
-        let rest = line.strip_prefix("--- a/").or_else(|| line.strip_prefix("+++ b/"))?;
-        rest.split('\t').next().map(|name| name.trim_end().to_owned())
-    });
-    names.filter(|name| !name.split('/').any(|part| part == "..")).collect()
 }
 
 #[cfg(test)]
@@ -266,10 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn other_patches_replace_the_former_and_leave_other_files_alone() {
-        if commands::require(&[("patch", "patch")]).is_err() {
-            return faultless_wants::missing_package("patch", "patch(1) applies the kernel's patches");
-        }
+    fn other_patches_replace_the_former_and_a_broken_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let (from, work) = (folder.path().join("from"), folder.path().join("work"));
         tree(&from, "one\n");
@@ -277,27 +214,24 @@ mod tests {
         let source = Source::find(&from, &work).unwrap();
         let patch = |name: &str, text: &str| {
             let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
+            std::fs::write(&path, format!("--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n{text}")).unwrap();
             path
         };
-        let first = patch(
-            "0001-x.patch",
-            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n--- a/mm/c.c\n+++ b/mm/c.c\n@@ -1 +1 @@\n-c\n+d\n",
-        );
-        let second = patch(
-            "0002-x.patch",
-            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+three\n--- a/mm/c.c\n+++ b/mm/c.c\n@@ -1 +1 @@\n-c\n+d\n",
-        );
         let read = |name: &str| std::fs::read_to_string(work.join("patched-source").join(name)).ok();
-        source.patched(std::slice::from_ref(&first), &work).unwrap();
-        assert_eq!((read("mm/a.c").as_deref(), read("mm/b.c").as_deref()), (Some("two\n"), Some("new\n")));
-        source.patched(&[first], &work).unwrap();
-        let time = || std::fs::metadata(work.join("patched-source/mm/c.c")).unwrap().modified().unwrap();
-        let before = time();
-        source.patched(&[second], &work).unwrap();
-        assert_eq!(before, time(), "a file that both leave alike keeps its time");
+        let first = patch("0001-x.patch", "-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n");
+        for _ in 0..2 {
+            source.patched(std::slice::from_ref(&first), &work).unwrap();
+            assert_eq!(
+                (read("mm/a.c").as_deref(), read("mm/b.c").as_deref()),
+                (Some("two\n"), Some("new\n"))
+            );
+        }
+        source.patched(&[patch("0002-x.patch", "-one\n+three\n")], &work).unwrap();
         assert_eq!((read("mm/a.c").as_deref(), read("mm/b.c")), (Some("three\n"), None));
-        let broken = patch("0003-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-nine\n+ten\n");
-        assert!(source.patched(&[broken], &work).unwrap_err().0.contains("patch failed"));
+        let broken = patch("0003-x.patch", "-nine\n+ten\n");
+        for _ in 0..2 {
+            let told = source.patched(std::slice::from_ref(&broken), &work).unwrap_err().0;
+            assert!(told.contains("patch failed"), "{told}");
+        }
     }
 }
