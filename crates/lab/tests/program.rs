@@ -1,6 +1,7 @@
 //! `faultless lab` from outside: its records, its failures, and its pages.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
