@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use faultless_os::host::Host;
 
 use crate::cell::{Cell, Refusal};
+use crate::claim::{Claim, Unjudged};
 use crate::results::Quantities;
 
 /// Which document a figure or a claim comes from.
@@ -315,6 +316,16 @@ pub trait Experiment: Sync {
 
     /// The document's tables with our rows beside its own, if it has tables.
     fn tables(&self, _cells: &Measured) -> Vec<Table> {
+        Vec::new()
+    }
+
+    /// What the documents say that its cells answer.
+    fn claims(&self) -> Vec<Claim> {
+        Vec::new()
+    }
+
+    /// What they say that it cannot decide.
+    fn unjudged(&self) -> Vec<Unjudged> {
         Vec::new()
     }
 

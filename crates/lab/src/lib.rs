@@ -13,6 +13,7 @@
 
 pub mod cell;
 pub mod chosen;
+pub mod claim;
 pub mod claims;
 pub mod compare;
 pub mod datafile;

@@ -7,17 +7,21 @@
 //! | `zeroed` | two per page in the loop: the read maps the zero page, the write copies it |
 //! | `ones` | one per page in the set-up, which writes a one to every element |
 //! | `prefaulted` | one per page in the set-up, which writes once to every page |
+//! | `zeroes` | the same with the document's zeroes, in a vector of the language's own |
 //! | `shared` | as `zeroed`; two strides use the array one after the other, and the first pays for both |
 //!
 //! The timed loop is the document's, element by element and nothing else. Its effect is summed up in a phase of its
 //! own, `check`, so that no other arithmetic is timed.
 
-use faultless_os::page;
 use faultless_os::touch::Region;
+use faultless_os::{advise, page};
 use faultless_trace::measurement::median;
+
+mod claims;
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::claim::{Claim, Unjudged};
 use crate::experiment::{
     Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Phase, Remark, Scope, Sheet, Trial,
 };
@@ -55,6 +59,7 @@ impl Experiment for Stride {
             Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride)
         };
         let mut cells = vec![cell("shared", 1)];
+        cells.push(cell("zeroes", 1));
         for array in ["zeroed", "ones", "prefaulted"] {
             cells.extend(strides.iter().map(|&stride| cell(array, stride)));
         }
@@ -63,6 +68,14 @@ impl Experiment for Stride {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        claims::claims()
+    }
+
+    fn unjudged(&self) -> Vec<Unjudged> {
+        claims::unjudged()
     }
 
     fn sheet(&self) -> Sheet {
@@ -86,8 +99,11 @@ impl Experiment for Stride {
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let (array, stride) = (cell.choice("array", &ARRAYS)?, cell.number("stride")?);
-        let (len_bytes, line_bytes) = (cell.mib("mib")?, line_bytes());
-        Ok(Box::new(Strided { len_bytes, region: None, array, stride, line_bytes }))
+        let len_bytes = cell.mib("mib")?;
+        if array == Array::Zeroes {
+            advise::disable_thp()?;
+        }
+        Ok(Box::new(Strided { len_bytes, memory: Memory::None, array, stride }))
     }
 }
 
@@ -112,28 +128,41 @@ enum Array {
     Zeroed,
     Ones,
     Prefaulted,
+    /// Prefaulted with zeroes, in a vector.
+    Zeroes,
 }
 
-const ARRAYS: [(&str, Array); 4] = [
+const ARRAYS: [(&str, Array); 5] = [
     ("shared", Array::Shared),
     ("zeroed", Array::Zeroed),
     ("ones", Array::Ones),
     ("prefaulted", Array::Prefaulted),
+    ("zeroes", Array::Zeroes),
 ];
 
 struct Strided {
     len_bytes: usize,
     /// Mapped by the set-up, so that the phase shows what that costs.
-    region: Option<Region>,
+    memory: Memory,
     array: Array,
     stride: usize,
-    line_bytes: Option<f64>,
 }
 
-/// Bytes of a line of the first-level cache, as the processor reports them.
-fn line_bytes() -> Option<f64> {
-    let path = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size";
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+enum Memory {
+    None,
+    Region(Region),
+    Vector(Vec<[u8; ELEMENT]>),
+}
+
+/// A vector of zeroes as the document makes it: zeroed memory, and then a zero written to every page. Both in one function,
+/// so that the compiler sees what it might leave out.
+#[inline(never)]
+fn zeroes(elements: usize) -> Vec<[u8; ELEMENT]> {
+    let mut vector = vec![[0; ELEMENT]; elements];
+    for element in (0..elements).step_by(page::size() / ELEMENT) {
+        vector[element] = [0; ELEMENT];
+    }
+    vector
 }
 
 /// The document's loop, without its check of the index: `for i in (0..len).step_by(stride) { array[i] *= 3 }`.
@@ -161,9 +190,26 @@ impl Strided {
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
 
+    fn map(&mut self, notes: &mut Notes) -> Result<(), Refusal> {
+        let region = Region::base_pages(self.len_bytes, page::size())?;
+        notes.add("mapped_bytes", region.len_bytes() as f64);
+        notes.add("resident_bytes", region.resident_bytes() as f64);
+        self.memory = Memory::Region(region);
+        Ok(())
+    }
+
+    /// Writes numbers other than zero, so that the values show afterwards whether the loop was run.
+    fn mark(&mut self) -> Result<(), Refusal> {
+        memory::write(self.array()?.as_flattened_mut(), page::size());
+        Ok(())
+    }
+
     fn array(&mut self) -> Result<&mut [[u8; ELEMENT]], Refusal> {
-        let region = self.region.as_mut().ok_or_else(|| Refusal("stride: nothing was mapped".into()))?;
-        Ok(region.bytes_mut().as_chunks_mut().0)
+        match &mut self.memory {
+            Memory::None => Err(Refusal("stride: nothing was mapped".into())),
+            Memory::Region(region) => Ok(region.bytes_mut().as_chunks_mut().0),
+            Memory::Vector(vector) => Ok(vector),
+        }
     }
 }
 
@@ -197,36 +243,37 @@ impl Trial for Strided {
                 Phase::new("timed", 0, 0).work(work),
                 check(work, one_sum),
             ],
-            Array::Prefaulted => {
-                vec![
-                    Phase::new("setup", pages, 0).touches(pages),
-                    Phase::new("timed", 0, 0).work(work),
-                    check(work, self.marked_sum(self.stride)),
-                ]
-            }
+            Array::Prefaulted => vec![
+                Phase::new("setup", pages, 0).touches(pages),
+                Phase::new("timed", 0, 0).work(work),
+                check(work, self.marked_sum(self.stride)),
+            ],
+            Array::Zeroes => vec![
+                Phase::new("setup", pages, 0).touches(pages),
+                Phase::new("change", 0, 0).touches(pages),
+                Phase::new("timed", 0, 0).work(work),
+                check(work, self.marked_sum(self.stride)),
+            ],
         }
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if phase == 0 {
-            let region = Region::base_pages(self.len_bytes, page::size())?;
-            notes.add("mapped_bytes", region.len_bytes() as f64);
-            notes.add("resident_bytes", region.resident_bytes() as f64);
-            self.line_bytes.into_iter().for_each(|bytes| notes.add("line_bytes", bytes));
-            self.region = Some(region);
-        }
         let stride = self.stride;
-        match (phase, self.array) {
-            (0, Array::Shared | Array::Zeroed) => {}
-            (0, Array::Ones) => self.array()?.fill(1_i32.to_ne_bytes()),
-            // Not zero, so that the values show afterwards whether the loop was run.
-            (0, Array::Prefaulted) | (2, Array::Shared) => {
-                memory::write(self.array()?.as_flattened_mut(), page::size());
+        match (self.phases()[phase].name, self.array) {
+            ("setup", Array::Zeroes) => self.memory = Memory::Vector(zeroes(self.len_bytes / ELEMENT)),
+            ("setup", array) => {
+                self.map(notes)?;
+                match array {
+                    Array::Ones => self.array()?.fill(1_i32.to_ne_bytes()),
+                    Array::Prefaulted => self.mark()?,
+                    _ => {}
+                }
             }
-            (1, _) => workload(self.array()?, stride),
-            (3, _) => workload(self.array()?, SECOND_STRIDE),
-            (_, Array::Shared) => return Ok(sum(self.array()?, SECOND_STRIDE)),
-            _ => return Ok(sum(self.array()?, stride)),
+            ("change", _) => self.mark()?,
+            ("second", _) => workload(self.array()?, SECOND_STRIDE),
+            ("check", Array::Shared) => return Ok(sum(self.array()?, SECOND_STRIDE)),
+            ("check", _) => return Ok(sum(self.array()?, stride)),
+            _ => workload(self.array()?, stride),
         }
         Ok(0)
     }
