@@ -7,8 +7,8 @@ use std::time::Instant;
 use faultless_console::{Failure, Outcome, reason};
 
 use crate::commands::{self, processors};
-use crate::source::{self, Series, Source};
-use crate::{PROGRAMS, WORK, Work};
+use crate::source::{self, SERIES, Series, Source};
+use crate::{PROGRAMS, WORK, Work, one_of};
 
 /// From what, and where to.
 #[derive(Debug, clap::Args)]
@@ -17,8 +17,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", required_unless_present = "fetch", conflicts_with = "fetch")]
     source: Option<PathBuf>,
     /// Get Debian's package of this kernel's source, of a fixed version, with apt-get [6.12 if no version is named].
-    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "6.12")]
-    fetch: Option<Series>,
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "6.12",
+          value_parser = one_of(&SERIES, |series| series.name))]
+    fetch: Option<&'static Series>,
     /// Work folder; needs 4 GiB [default: faultless-kernel].
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -37,9 +38,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     std::fs::create_dir_all(&work.0).map_err(unusable)?;
     let work = Work(work.0.canonicalize().map_err(unusable)?);
-    let path = match (&args.source, args.fetch) {
-        (Some(path), _) => path.clone(),
-        (None, series) => Source::fetch(series.unwrap_or(Series::Linux612), &work.0)?,
+    let path = match &args.source {
+        Some(path) => path.clone(),
+        None => Source::fetch(args.fetch.unwrap_or(&SERIES[0]), &work.0)?,
     };
     let source = Source::find(&path, &work.0)?;
     if let Some(series) = args.fetch.filter(|series| !series.has(&source.version)) {
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "{}: holds the source of {}, not of {}; name another folder with -o",
             work.0.display(),
             source.version,
-            series.name()
+            series.name
         )));
     }
     let lab = checkout.join("kernel/lab");

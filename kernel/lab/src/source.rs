@@ -9,36 +9,26 @@ use crate::commands;
 use crate::record::unwritable;
 
 /// A version of Linux that `--fetch` gets from Debian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Series {
-    /// The version that kernel/prezero is for
-    #[value(name = "6.12")]
-    Linux612,
-    /// An older one, to compare with
-    #[value(name = "6.1")]
-    Linux61,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Series {
+    /// Its first two numbers.
+    pub(crate) name: &'static str,
+    /// Debian's package.
+    package: &'static str,
+    /// The version of the package.
+    version: &'static str,
 }
 
+/// The version that kernel/prezero is for, and an older one to compare with.
+pub(crate) const SERIES: [Series; 2] = [
+    Series { name: "6.12", package: "linux-source-6.12", version: "6.12.117-1~deb12u1" },
+    Series { name: "6.1", package: "linux-source-6.1", version: "6.1.192-2" },
+];
+
 impl Series {
-    /// Its first two numbers.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Linux612 => "6.12",
-            Self::Linux61 => "6.1",
-        }
-    }
-
     /// Whether a version is of this series.
-    pub(crate) fn has(self, version: &str) -> bool {
-        version.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('.'))
-    }
-
-    /// Debian's package and its version.
-    fn package(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Linux612 => ("linux-source-6.12", "6.12.117-1~deb12u1"),
-            Self::Linux61 => ("linux-source-6.1", "6.1.192-2"),
-        }
+    pub(crate) fn has(&self, version: &str) -> bool {
+        version.strip_prefix(self.name).is_some_and(|rest| rest.starts_with('.'))
     }
 }
 
@@ -94,8 +84,8 @@ impl Source {
     }
 
     /// Gets Debian's package; the path of the archive in it.
-    pub(crate) fn fetch(series: Series, work: &Path) -> Result<PathBuf, Failure> {
-        let (package, version) = series.package();
+    pub(crate) fn fetch(series: &Series, work: &Path) -> Result<PathBuf, Failure> {
+        let Series { package, version, .. } = series;
         let archive = work.join(format!("usr/src/{package}.tar.xz"));
         if archive.is_file() {
             return Ok(archive);
@@ -201,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_version_is_of_one_series() {
-        assert!(Series::Linux61.has("6.1.192") && Series::Linux612.has("6.12.117"));
-        assert!(!Series::Linux61.has("6.12.117") && !Series::Linux612.has("6.1.192"));
+        let of = |version| SERIES.map(|series| series.has(version));
+        assert_eq!([of("6.12.117"), of("6.1.192")], [[true, false], [false, true]]);
     }
 
     #[test]
