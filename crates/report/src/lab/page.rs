@@ -6,7 +6,6 @@ use maud::{Markup, PreEscaped, html};
 use super::quantity::{Quantity, name, range, shown};
 use crate::frame;
 use crate::svg::{self, Plot};
-use crate::table::{Align, WIDTH, columns, wrap};
 
 /// A record, ready to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,24 +117,6 @@ pub fn csv(table: &Table) -> String {
         texts.join(",") + "\n"
     };
     lines.map(line).collect()
-}
-
-/// The table as aligned columns, below its title. The remark follows, wrapped. A table without rows has no
-/// columns either.
-pub fn text(table: &Table) -> String {
-    let heads = (!table.rows.is_empty()).then_some(&table.heads);
-    let rows: Vec<Vec<String>> =
-        heads.into_iter().chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();
-    let mut align = vec![Align::Right; table.heads.len()];
-    if let Some(first) = align.first_mut() {
-        *first = Align::Left;
-    }
-    let mut lines = vec![table.title.clone()];
-    lines.extend(columns(2, &align, &rows));
-    if !table.remark.is_empty() {
-        lines.extend(wrap("  ", &table.remark, WIDTH));
-    }
-    lines.join("\n") + "\n"
 }
 
 /// A phase of a cell.
