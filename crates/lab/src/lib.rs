@@ -18,7 +18,6 @@ pub mod compare;
 pub mod datafile;
 pub mod experiment;
 pub mod experiments;
-pub mod kernel;
 pub mod process;
 pub mod record;
 mod renamed;

@@ -432,7 +432,7 @@ fn packed(path: &Path) -> PathBuf {
 }
 
 /// A table's text. If only the file compressed by gzip is there, it is that one's.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> io::Result<String> {
     match (std::fs::read_to_string(path), File::open(packed(path))) {
         (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
             let mut text = String::new();

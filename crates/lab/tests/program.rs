@@ -1,6 +1,7 @@
 //! `faultless lab` from outside: its records, its failures, and its pages.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -394,6 +395,28 @@ fn a_record_whose_plan_names_a_pilot_is_read() {
     let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(text.contains(" samples ("), "{text}");
+}
+
+/// The kernel lab is started with all words as they are; a record of it belongs to it.
+#[test]
+fn the_kernel_lab_is_a_program_of_its_own() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [own, other] = ["faultless-lab", "faultless-kernel-lab"].map(|name| folder.path().join(name));
+    fs::hard_link(env!("CARGO_BIN_EXE_faultless-lab"), &own).unwrap();
+    let kernel = || {
+        let words = ["kernel", "diff", "--only", "added", "a", "-h"];
+        told(&Command::new(&own).env("PATH", "/nowhere").args(words).output().unwrap())
+    };
+    let (code, _, errors) = kernel();
+    assert!(code == Some(2) && errors.contains("`cargo install --path kernel/lab` installs it"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    fs::write(&other, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(kernel(), (Some(7), "diff --only added a -h\n".into(), String::new()));
+    let row = "experiment,cell,round,phase,quantity,value\nkernel,arm=base,1,section,llc_misses,1\n";
+    fs::write(folder.path().join("samples.csv"), row).unwrap();
+    let (code, _, errors) = said(&["compare", path(folder.path()), path(folder.path())]);
+    assert!(code == Some(2) && errors.contains("`faultless lab kernel diff`"), "{errors}");
 }
 
 #[test]

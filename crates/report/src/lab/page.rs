@@ -138,7 +138,7 @@ pub fn csv(table: &Table) -> String {
 
 /// The table as aligned columns, below its title. The remark follows, wrapped. A table without rows has no
 /// columns either.
-pub fn text(table: &Table, width: usize) -> String {
+fn text(table: &Table, width: usize) -> String {
     let heads = (!table.rows.is_empty()).then_some(&table.heads);
     let rows: Vec<Vec<String>> =
         heads.into_iter().chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();

@@ -8,7 +8,6 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
-mod kernel;
 mod measure;
 mod report;
 mod table;
@@ -20,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::experiment::processors;
@@ -97,9 +97,10 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
-    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
-    #[command(subcommand)]
-    Kernel(kernel::Action),
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU
+    /// [program: faultless-kernel-lab].
+    #[command(disable_help_flag = true)]
+    Kernel(Words),
     /// Write a file of random data for the experiment `files`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -114,9 +115,19 @@ enum Action {
     },
 }
 
+/// The kernel lab, a workspace of its own.
+const KERNEL: Program = Program {
+    verb: "kernel",
+    file: "faultless-kernel-lab",
+    name: "faultless-kernel-lab",
+    package: "kernel/lab",
+};
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    conclude(help(&words).unwrap_or_else(|| parse::<Args>(words).and_then(run)))
+    conclude(help(&words).unwrap_or_else(|| {
+        program::start_named(&words, &[KERNEL]).and_then(|()| parse::<Args>(words)).and_then(run)
+    }))
 }
 
 /// `faultless lab touch --help`: the help of an experiment.
@@ -138,7 +149,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
-        Some(Action::Kernel(action)) => kernel::run(&action),
+        Some(Action::Kernel(words)) => KERNEL.start(&words),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {

@@ -1,14 +1,14 @@
 //! `faultless lab kernel build`: kernels, the guest's programs and the plugin, in a work folder.
 
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use faultless_console::{Failure, Outcome, reason};
 
-use super::source::{self, Series, Source};
-use super::{PROGRAMS, WORK, Work, commands};
+use crate::commands::{self, processors};
+use crate::source::{self, SERIES, Series, Source};
+use crate::{PROGRAMS, WORK, Work, one_of};
 
 /// From what, and where to.
 #[derive(Debug, clap::Args)]
@@ -17,20 +17,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", required_unless_present = "fetch", conflicts_with = "fetch")]
     source: Option<PathBuf>,
     /// Get Debian's package of this kernel's source, of a fixed version, with apt-get [6.12 if no version is named].
-    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "6.12")]
-    fetch: Option<Series>,
-    /// Checkout of the repository [default: the current folder or one above].
-    #[arg(long, value_name = "FOLDER")]
-    checkout: Option<PathBuf>,
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "6.12",
+          value_parser = one_of(&SERIES, |series| series.name))]
+    fetch: Option<&'static Series>,
     /// Work folder; needs 4 GiB [default: faultless-kernel].
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Build only the unpatched kernel.
-    #[arg(long)]
-    unpatched: bool,
-    /// Compile this many files at once [default: one for each processor].
-    #[arg(long, short, value_name = "N")]
-    jobs: Option<NonZeroU32>,
 }
 
 /// A file that tells a checkout.
@@ -38,18 +30,17 @@ const MARK: &str = "kernel/lab/plugin/counts.c";
 
 /// Builds everything that is not built yet.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let checkout = checkout(args.checkout.as_deref())?;
+    let checkout = checkout()?;
     commands::require(&commands::TO_BUILD)?;
-    commands::require_headers()?;
     let work = Work(args.output.clone().unwrap_or_else(|| WORK.into()));
     let unusable = |error: std::io::Error| {
         Failure(format!("{}: {}; name a folder that can be written", work.0.display(), reason(&error)))
     };
     std::fs::create_dir_all(&work.0).map_err(unusable)?;
     let work = Work(work.0.canonicalize().map_err(unusable)?);
-    let path = match (&args.source, args.fetch) {
-        (Some(path), _) => path.clone(),
-        (None, series) => Source::fetch(series.unwrap_or(Series::Linux612), &work.0)?,
+    let path = match &args.source {
+        Some(path) => path.clone(),
+        None => Source::fetch(args.fetch.unwrap_or(&SERIES[0]), &work.0)?,
     };
     let source = Source::find(&path, &work.0)?;
     if let Some(series) = args.fetch.filter(|series| !series.has(&source.version)) {
@@ -57,24 +48,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "{}: holds the source of {}, not of {}; name another folder with -o",
             work.0.display(),
             source.version,
-            series.name()
+            series.name
         )));
     }
     let lab = checkout.join("kernel/lab");
     programs(&lab, &work)?;
-    let jobs = args.jobs.map_or_else(processors, NonZeroU32::get);
     let mut facts = vec![("kernel".to_owned(), source.version.clone())];
     facts.extend(commit(&checkout).map(|commit| ("commit".to_owned(), commit)));
-    let config = kernel(&source, &[lab.join("config/lab.config")], &work, false, jobs)?;
+    let config = kernel(&source, &[lab.join("config/lab.config")], &work, false)?;
     facts.push(("config".to_owned(), config));
     let patches = source::patches(&checkout);
-    if args.unpatched {
-        eprintln!("faultless: the patched kernel is left out");
-    } else if patches.is_empty() || !source.version.starts_with(source::PATCHED_VERSION) {
+    if patches.is_empty() || !source.version.starts_with(source::PATCHED_VERSION) {
         eprintln!("faultless: kernel/prezero has no patch for {}: only that kernel is built", source.version);
     } else {
         let fragments = [lab.join("config/lab.config"), lab.join("config/prezero.config")];
-        let config = kernel(&source.patched(&patches, &work.0)?, &fragments, &work, true, jobs)?;
+        let config = kernel(&source.patched(&patches, &work.0)?, &fragments, &work, true)?;
         facts.push(("patched config".to_owned(), config));
         let text: Vec<u8> =
             patches.iter().flat_map(|patch| std::fs::read(patch).unwrap_or_default()).collect();
@@ -91,18 +79,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn checkout(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(folder) = named {
-        return if folder.join(MARK).is_file() {
-            folder.canonicalize().map_err(Into::into)
-        } else {
-            Err(Failure(format!("{}: has no {MARK}; name a checkout of the repository", folder.display())))
-        };
-    }
+/// The checkout that holds the current folder.
+fn checkout() -> Result<PathBuf, Failure> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join(MARK).is_file());
     found.map(Path::to_owned).ok_or_else(|| {
-        Failure("no checkout of the repository here or above; name it with --checkout".to_owned())
+        Failure(format!("no checkout of the repository here or above, which has {MARK}; change to one"))
     })
 }
 
@@ -112,10 +94,6 @@ fn commit(checkout: &Path) -> Option<String> {
     let commit = git(&["rev-parse", "--short=7", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "kernel"])?;
     Some(if changed.is_empty() { commit } else { format!("{commit} with changes below kernel/") })
-}
-
-fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
 }
 
 /// The sum of all sources of the guest and the plugin.
@@ -147,13 +125,7 @@ fn programs(lab: &Path, work: &Work) -> Result<(), Failure> {
 }
 
 /// Configures and builds a kernel; the sum of its configuration.
-fn kernel(
-    source: &Source,
-    fragments: &[PathBuf],
-    work: &Work,
-    is_patched: bool,
-    jobs: u32,
-) -> Result<String, Failure> {
+fn kernel(source: &Source, fragments: &[PathBuf], work: &Work, is_patched: bool) -> Result<String, Failure> {
     let out = work.kernel(is_patched);
     let log = work.0.join(if is_patched { "patched.log" } else { "base.log" });
     std::fs::create_dir_all(&out)?;
@@ -183,7 +155,7 @@ fn kernel(
             eprintln!("faultless: {} does not take {words} of {fragment}", source.version);
         }
     }
-    make(&[&format!("-j{jobs}"), "bzImage"])?;
+    make(&[&format!("-j{}", processors()), "bzImage"])?;
     eprintln!("faultless: {} {name} is built after {:.0} s", source.version, begin.elapsed().as_secs_f64());
     Ok(format!("sha256 {}", commands::sha256(config.as_bytes())?))
 }
@@ -195,16 +167,6 @@ fn is_set(config: &str, line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_that_is_no_checkout_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let told = checkout(Some(folder.path())).unwrap_err().0;
-        assert!(told.contains("name a checkout"), "{told}");
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap();
-        assert!(checkout(Some(here)).is_ok());
-        assert!(checkout(None).is_ok(), "tests run below the checkout");
-    }
 
     #[test]
     fn an_option_counts_only_as_a_whole_line() {

@@ -14,7 +14,7 @@ const ALIGN: usize = 4;
 
 /// An archive that is being written.
 #[derive(Clone, Debug, Default)]
-pub struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     entries: u32,
 }
@@ -22,25 +22,25 @@ pub struct Archive {
 impl Archive {
     /// Adds a folder.
     #[must_use]
-    pub fn folder(self, name: &str) -> Self {
+    pub(crate) fn folder(self, name: &str) -> Self {
         self.entry(name, FOLDER, (0, 0), &[])
     }
 
     /// Adds a file that can be executed.
     #[must_use]
-    pub fn file(self, name: &str, content: &[u8]) -> Self {
+    pub(crate) fn file(self, name: &str, content: &[u8]) -> Self {
         self.entry(name, FILE, (0, 0), content)
     }
 
     /// Adds a character device.
     #[must_use]
-    pub fn device(self, name: &str, major: u32, minor: u32) -> Self {
+    pub(crate) fn device(self, name: &str, major: u32, minor: u32) -> Self {
         self.entry(name, CHARACTER_DEVICE, (major, minor), &[])
     }
 
     /// The whole archive.
     #[must_use]
-    pub fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         self.entry(TRAILER, 0, (0, 0), &[]).bytes
     }
 

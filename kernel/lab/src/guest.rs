@@ -3,33 +3,33 @@
 //! The guest's programs (`kernel/lab/guest`) print `cell NAME PARAMETER=VALUE ... : COUNTER=VALUE ...`. The first line is
 //! `begin`, the last `end`. All other lines are the kernel's.
 
-use crate::cell::Refusal;
+use faultless_console::Failure;
 
 /// A cell as the guest saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The program, then its `NAME=VALUE` parameters.
-    pub words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// The kernel's counters, as differences over the cell; `pages` and `virtual_ns` among them.
-    pub counters: Vec<(String, i64)>,
+    pub(crate) counters: Vec<(String, i64)>,
 }
 
 /// A boot as the guest saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Boot {
+pub(crate) struct Boot {
     /// In the order of the plugin's sections.
-    pub cells: Vec<Seen>,
+    pub(crate) cells: Vec<Seen>,
     /// What the guest's programs could not do.
-    pub failures: Vec<String>,
+    pub(crate) failures: Vec<String>,
     /// Kernel settings that this kernel lacks.
-    pub absent: Vec<String>,
+    pub(crate) absent: Vec<String>,
 }
 
 /// Reads the serial console.
 ///
 /// # Errors
 /// The guest did not reach its end, or a cell's line is damaged.
-pub fn parse(text: &str) -> Result<Boot, Refusal> {
+pub(crate) fn parse(text: &str) -> Result<Boot, Failure> {
     let mut boot = Boot::default();
     let (mut has_begun, mut has_ended) = (false, false);
     for line in text.lines().map(str::trim_end) {
@@ -49,11 +49,11 @@ pub fn parse(text: &str) -> Result<Boot, Refusal> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
     let why = panic.unwrap_or(last);
     let how_far = if has_begun { "stopped within its plan" } else { "did not start its first program" };
-    Err(Refusal(format!("the guest {how_far}; its console says: {}", why.trim())))
+    Err(Failure(format!("the guest {how_far}; its console says: {}", why.trim())))
 }
 
-fn cell(rest: &str) -> Result<Seen, Refusal> {
-    let damaged = || Refusal(format!("the guest's console: cell {rest}: the line is damaged; run it again"));
+fn cell(rest: &str) -> Result<Seen, Failure> {
+    let damaged = || Failure(format!("the guest's console: cell {rest}: the line is damaged; run it again"));
     let (words, counters) = rest.split_once(" : ").ok_or_else(damaged)?;
     let counters = counters.split_whitespace().map(|word| {
         let (name, value) = word.split_once('=')?;

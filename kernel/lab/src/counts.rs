@@ -10,97 +10,102 @@
 //! sections,COUNT
 //! ```
 
-use crate::cell::Refusal;
+use faultless_console::Failure;
 
 /// Misses of the three levels: L1, L2, the last.
-pub type Misses = [u64; 3];
+pub(crate) type Misses = [u64; 3];
 
 /// What one function did within a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub(crate) struct Function {
     /// Its name in `System.map`; `[user]` for all code of the program.
-    pub name: String,
+    pub(crate) name: String,
     /// Instructions without the iterations of `rep stos` and `rep movs`.
-    pub path: u64,
+    pub(crate) path: u64,
     /// Bytes stored by `rep stos` in functions that clear pages.
-    pub cleared_bytes: u64,
+    pub(crate) cleared_bytes: u64,
     /// Bytes stored by any other `rep stos` or `rep movs`: structures set to zero, copies.
-    pub string_bytes: u64,
-    /// Iterations of both. An emulator counts each as an instruction, a processor does not.
-    pub iterations: u64,
+    pub(crate) string_bytes: u64,
     /// Misses of all other instructions.
-    pub path_misses: Misses,
+    pub(crate) path_misses: Misses,
     /// Misses of clearing.
-    pub clear_misses: Misses,
+    pub(crate) clear_misses: Misses,
     /// Misses of other strings.
-    pub string_misses: Misses,
+    pub(crate) string_misses: Misses,
+}
+
+impl Function {
+    /// Misses of all its instructions: of the path, of clearing, of other strings.
+    pub(crate) fn misses(&self) -> [Misses; 3] {
+        [self.path_misses, self.clear_misses, self.string_misses]
+    }
 }
 
 /// The distribution of a quantity over laps, that is over single faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Laps {
+pub(crate) struct Laps {
     /// `path`, `clear_bytes` or `llc_misses`.
-    pub what: String,
+    pub(crate) what: String,
     /// How many there were.
-    pub count: u64,
+    pub(crate) count: u64,
     /// The 50th, 90th and 99th percentile, and the largest.
-    pub quantiles: [u64; 4],
+    pub(crate) quantiles: [u64; 4],
 }
 
 /// One section: what happened between two marks of the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Section {
+pub(crate) struct Section {
     /// Every function that ran.
-    pub functions: Vec<Function>,
+    pub(crate) functions: Vec<Function>,
     /// Distributions, if the guest marked laps.
-    pub laps: Vec<Laps>,
+    pub(crate) laps: Vec<Laps>,
     /// Path instructions, cleared bytes and misses of the last level while the section was paused.
-    pub paused: [u64; 3],
+    pub(crate) paused: [u64; 3],
 }
 
 /// Name of the program's own instructions.
-pub const USER: &str = "[user]";
+pub(crate) const USER: &str = "[user]";
 
 impl Section {
     /// A sum over the kernel's functions.
-    pub fn kernel(&self, of: impl Fn(&Function) -> u64) -> u64 {
+    pub(crate) fn kernel(&self, of: impl Fn(&Function) -> u64) -> u64 {
         self.functions.iter().filter(|function| function.name != USER).map(of).sum()
     }
 
     /// A sum over the program's own instructions.
-    pub fn user(&self, of: impl Fn(&Function) -> u64) -> u64 {
+    pub(crate) fn user(&self, of: impl Fn(&Function) -> u64) -> u64 {
         self.functions.iter().filter(|function| function.name == USER).map(of).sum()
     }
 }
 
 /// All that the plugin counted in one boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// The simulated cache, in words.
-    pub cache: String,
+    pub(crate) cache: String,
     /// From the first on.
-    pub sections: Vec<Section>,
+    pub(crate) sections: Vec<Section>,
 }
 
 /// Reads the plugin's lines.
 ///
 /// # Errors
 /// A line is not the plugin's, or the last one is missing.
-pub fn parse(text: &str) -> Result<Counts, Refusal> {
+pub(crate) fn parse(text: &str) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
     let mut section = Section::default();
     let mut is_whole = false;
     for (index, line) in text.lines().enumerate() {
         let wrong = || {
             let line: String = line.chars().take(60).collect();
-            Refusal(format!("line {} of the plugin's counts: {line}: not a line that it writes", index + 1))
+            Failure(format!("line {} of the plugin's counts: {line}: not a line that it writes", index + 1))
         };
         let (kind, rest) = line.split_once(',').ok_or_else(wrong)?;
         match kind {
             "cache" => counts.cache = rest.to_owned(),
             "function" => {
                 let (words, name) = fields(rest).ok_or_else(wrong)?;
-                let [path, cleared_bytes, string_bytes, iterations, ..] = words[..] else {
+                let [path, cleared_bytes, string_bytes, _iterations, ..] = words[..] else {
                     return Err(wrong());
                 };
                 let misses = |from: usize| words.get(from..from + 3)?.try_into().ok();
@@ -109,7 +114,6 @@ pub fn parse(text: &str) -> Result<Counts, Refusal> {
                     path,
                     cleared_bytes,
                     string_bytes,
-                    iterations,
                     path_misses: misses(4).ok_or_else(wrong)?,
                     clear_misses: misses(7).ok_or_else(wrong)?,
                     string_misses: misses(10).ok_or_else(wrong)?,
@@ -138,7 +142,7 @@ pub fn parse(text: &str) -> Result<Counts, Refusal> {
     if is_whole {
         Ok(counts)
     } else {
-        Err(Refusal("the plugin's counts end early: the machine was stopped; run it again".into()))
+        Err(Failure("the plugin's counts end early: the machine was stopped; run it again".into()))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use faultless_console::{Failure, reason};
 
-/// Programs and the Debian packages that have them.
-pub(super) const TO_BUILD: [(&str, &str); 9] = [
+/// Programs and headers, and the Debian packages that have them.
+pub(crate) const TO_BUILD: [(&str, &str); 11] = [
     ("make", "make"),
     ("gcc", "gcc"),
     ("flex", "flex"),
@@ -18,52 +19,35 @@ pub(super) const TO_BUILD: [(&str, &str); 9] = [
     ("tar", "tar"),
     ("xz", "xz-utils"),
     ("sha256sum", "coreutils"),
+    ("libelf.h", "libelf-dev"),
+    ("openssl/sha.h", "libssl-dev"),
 ];
-/// Headers and libraries, likewise.
-const HEADERS: [(&str, &str); 2] = [("libelf.h", "libelf-dev"), ("openssl/sha.h", "libssl-dev")];
 /// The emulator.
-pub(super) const QEMU: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
+pub(crate) const QEMU: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
 
-/// Fails with one line that names the packages of all programs that are not there.
-pub(super) fn require(programs: &[(&'static str, &'static str)]) -> Result<(), Failure> {
-    lacking(programs.iter().copied().filter(|(program, _)| !is_on_path(program)).collect())
-}
-
-/// The same for the headers that a kernel's own tools include.
-pub(super) fn require_headers() -> Result<(), Failure> {
-    lacking(HEADERS.into_iter().filter(|(header, _)| !is_header(header)).collect())
-}
-
-fn lacking(missing: Vec<(&str, &str)>) -> Result<(), Failure> {
+/// Fails with one line that names the packages of all programs and headers that are not there.
+pub(crate) fn require(wanted: &[(&str, &str)]) -> Result<(), Failure> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&folders).chain(["/usr/include".into(), "/usr/local/include".into()]).collect();
+    let is_there = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
+    let missing: Vec<_> = wanted.iter().filter(|(name, _)| !is_there(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-    Err(Failure(format!(
-        "{}: not installed; on Debian: apt-get install {}",
-        names.join(", "),
-        packages.join(" ")
-    )))
+    let (names, packages) = (names.join(", "), packages.join(" "));
+    Err(Failure(format!("{names}: not installed; on Debian: apt-get install {packages}")))
 }
 
-fn is_on_path(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
-}
-
-fn is_header(header: &str) -> bool {
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-E", "-xc", "-o", "/dev/null", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
-    let Ok(mut child) = compiler.spawn() else { return false };
-    if let Some(mut input) = child.stdin.take() {
-        let _ = writeln!(input, "#include <{header}>");
-    }
-    child.wait().is_ok_and(|status| status.success())
+/// How many things are done at once: one for each processor that this process may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Runs a command. Its output is added to the log; if it fails, the failure quotes the last line of it.
-pub(super) fn run(command: &mut Command, log: &Path) -> Result<(), Failure> {
+pub(crate) fn run(command: &mut Command, log: &Path) -> Result<(), Failure> {
     let name = name(command);
     let open = || File::options().create(true).append(true).open(log);
     let unusable = |error: std::io::Error| {
@@ -84,7 +68,7 @@ pub(super) fn run(command: &mut Command, log: &Path) -> Result<(), Failure> {
 }
 
 /// What a command prints.
-pub(super) fn output(command: &mut Command) -> Result<String, Failure> {
+pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     let name = name(command);
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     let output = output.map_err(|error| Failure(format!("{name}: {}; install it", reason(&error))))?;
@@ -100,7 +84,7 @@ fn name(command: &Command) -> String {
 }
 
 /// The SHA-256 of bytes.
-pub(super) fn sha256(bytes: &[u8]) -> Result<String, Failure> {
+pub(crate) fn sha256(bytes: &[u8]) -> Result<String, Failure> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(bytes)?;
     let text = output(Command::new("sha256sum").arg(file.path()))?;

@@ -10,117 +10,103 @@
 //! inlined it, only the source tells.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use faultless_console::Failure;
 use faultless_trace::diff::Class;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, Refusal};
-use crate::record::read_text;
-
-use super::counts::{Function, USER};
-use super::session::{EXPERIMENT, Measured, SETTLE};
+use crate::counts::{Function, USER};
+use crate::record::{Cell, read_table, write_table};
+use crate::session::Measured;
 
 /// Name of the table in a record's folder.
 const FILE: &str = "functions.csv";
+const HEADS: &str = "cell,function,path_instructions,cleared_bytes,string_bytes,llc_misses\n";
 
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Parameters of the cell as `NAME=VALUE` words.
-    pub cell: String,
+    pub(crate) cell: String,
     /// Its name in `System.map`.
-    pub function: String,
+    pub(crate) function: String,
     /// Instructions without the iterations of `rep stos` and `rep movs`.
-    pub path_instructions: u64,
+    pub(crate) path_instructions: u64,
     /// Bytes stored by `rep stos` in functions that clear pages.
-    pub cleared_bytes: u64,
+    pub(crate) cleared_bytes: u64,
     /// Bytes stored by any other `rep stos` or `rep movs`: structures set to zero, copies.
-    pub string_bytes: u64,
+    pub(crate) string_bytes: u64,
     /// Misses of the last level, of all its instructions.
-    pub llc_misses: u64,
+    pub(crate) llc_misses: u64,
 }
 
 /// Writes the functions of a record, except idle time. An older table is replaced.
 ///
 /// # Errors
 /// The folder can't be written.
-pub fn write(folder: &Path, cells: &[Measured]) -> Result<(), Refusal> {
-    let path = folder.join(FILE);
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for found in cells.iter().filter(|found| found.cell.text("test") != Ok(SETTLE)) {
-        let cell = found.cell.words().join(" ");
-        for function in &found.functions {
-            writer.serialize(row(&cell, function)).map_err(|error| unusable(&path, &error))?;
-        }
-    }
-    let bytes = writer.into_inner().map_err(|error| unusable(&path, &error))?;
-    std::fs::File::create(&path)
-        .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-        .map_err(|error| unusable(&path, &error))
+pub(crate) fn write(folder: &Path, cells: &[Measured]) -> Result<(), Failure> {
+    let tests = cells.iter().filter(|found| !found.cell.has("test=settle"));
+    let rows = tests.flat_map(|found| found.functions.iter().map(|function| row(&found.cell, function)));
+    write_table(folder, FILE, HEADS, rows)
 }
 
-fn row(cell: &str, function: &Function) -> Row {
-    let misses = [function.path_misses, function.clear_misses, function.string_misses];
+fn row(cell: &Cell, function: &Function) -> Row {
     Row {
-        cell: cell.to_owned(),
+        cell: cell.0.clone(),
         function: function.name.clone(),
         path_instructions: function.path,
         cleared_bytes: function.cleared_bytes,
         string_bytes: function.string_bytes,
-        llc_misses: misses.map(|of| of[2]).iter().sum(),
+        llc_misses: function.misses().map(|of| of[2]).iter().sum(),
     }
 }
 
-fn unusable(path: &Path, error: &dyn std::error::Error) -> Refusal {
-    Refusal(format!("{}: {error}; name the folder of a record of faultless lab kernel", path.display()))
-}
-
 /// Functions by cell.
-pub type Table = BTreeMap<Cell, Vec<Row>>;
+pub(crate) type Table = BTreeMap<Cell, Vec<Row>>;
 
 /// Reads the functions of a record.
 ///
 /// # Errors
 /// It is no record of the kernel lab.
-pub fn read(folder: &Path) -> Result<Table, Refusal> {
-    let path: PathBuf = folder.join(FILE);
-    let text = read_text(&path).map_err(|error| unusable(&path, &error))?;
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+pub(crate) fn read(folder: &Path) -> Result<Table, Failure> {
     let mut table = Table::new();
-    for row in reader.deserialize() {
-        let row: Row = row.map_err(|error| unusable(&path, &error))?;
-        let cell = Cell::parse(EXPERIMENT, row.cell.split_whitespace())?;
-        table.entry(cell).or_default().push(row);
+    for row in read_table::<Row>(folder, FILE)? {
+        table.entry(Cell(row.cell.clone())).or_default().push(row);
     }
     Ok(table)
 }
 
 /// One function on both sides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// What happened to it.
-    pub class: Class,
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Change {
     /// Its name, without what the compiler appended.
-    pub function: String,
+    pub(crate) function: String,
+    /// What happened to it.
+    pub(crate) class: Class,
     /// Path instructions per page, before and after.
-    pub path: [f64; 2],
+    #[serde(rename = "path_instructions")]
+    pub(crate) path: [f64; 2],
     /// Cleared and copied bytes per page, before and after.
-    pub bytes: [f64; 2],
+    pub(crate) bytes: [f64; 2],
+}
+
+/// A sum over the kernel's functions of a cell.
+pub(crate) fn sum(rows: &[Row], of: fn(&Row) -> u64) -> u64 {
+    rows.iter().filter(|row| row.function != USER).map(of).sum()
 }
 
 /// Fewer instructions per page are no change: a timer's interrupt or another process of the boot.
-pub(crate) const LEAST_PATH: f64 = 1.0;
+const LEAST_PATH: f64 = 1.0;
 /// A smaller part of the larger side is no change.
-pub const LEAST_SHARE: f64 = 0.02;
+const LEAST_SHARE: f64 = 0.02;
 /// Fewer bytes per page are no change.
 const LEAST_BYTES: f64 = 16.0;
 
-/// Compares the functions of one cell, the largest change first. `pages`: the pages of each side.
-pub fn compare(before: &[Row], after: &[Row], pages: [f64; 2]) -> Vec<Change> {
+/// Compares the functions of one cell, the largest change first: its rows and its pages before and after.
+pub(crate) fn compare(rows: [&[Row]; 2], pages: [f64; 2]) -> Vec<Change> {
     let mut sums: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
-    for (side, rows) in [before, after].into_iter().enumerate() {
+    for (side, rows) in rows.into_iter().enumerate() {
         for row in rows.iter().filter(|row| row.function != USER) {
             let [path, bytes] = sums.entry(bare(&row.function)).or_default();
             path[side] += row.path_instructions as f64 / pages[side];
@@ -170,7 +156,7 @@ mod tests {
     }
 
     fn classes(before: &[Row], after: &[Row]) -> Vec<(String, Class)> {
-        let changes = compare(before, after, [10.0, 20.0]);
+        let changes = compare([before, after], [10.0, 20.0]);
         changes.into_iter().map(|change| (change.function, change.class)).collect()
     }
 
@@ -206,22 +192,23 @@ mod tests {
     #[test]
     fn a_kernel_beside_itself_names_nothing() {
         let rows = [row("a", 1000, 0), row("b.part.0", 7, 4096)];
-        let found = compare(&rows, &rows, [3.0, 3.0]);
+        let found = compare([&rows, &rows], [3.0, 3.0]);
         assert!(found.iter().all(|change| change.class == Class::Unchanged));
     }
 
     #[test]
-    fn a_table_is_read_back_and_a_missing_one_is_told() {
+    fn a_table_is_read_back_without_idle_time() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = Cell::of(EXPERIMENT).with("arm", "base").with("test", "pft");
         let function =
             Function { name: "f,g".into(), path: 3, clear_misses: [9, 8, 7], ..Function::default() };
-        let cells = [Measured { cell: cell.clone(), sample: Default::default(), functions: vec![function] }];
-        write(folder.path(), &cells).unwrap();
+        let measured = |cell: &str| Measured {
+            cell: Cell(cell.into()),
+            quantities: BTreeMap::new(),
+            functions: vec![function.clone()],
+        };
+        write(folder.path(), &[measured("arm=base test=pft"), measured("arm=base test=settle")]).unwrap();
         let table = read(folder.path()).unwrap();
-        assert_eq!((table[&cell][0].function.as_str(), table[&cell][0].llc_misses), ("f,g", 7));
-        assert!(read(&folder.path().join("none")).unwrap_err().0.contains("record of faultless lab kernel"));
-        std::fs::write(folder.path().join(FILE), "cell,function\n1,2,3\n").unwrap();
-        assert!(read(folder.path()).is_err());
+        let [rows] = &table.values().collect::<Vec<_>>()[..] else { panic!("{table:?}") };
+        assert_eq!((rows[0].function.as_str(), rows[0].llc_misses), ("f,g", 7));
     }
 }
