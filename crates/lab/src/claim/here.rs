@@ -101,7 +101,8 @@ impl Cells<'_> {
 
     /// Each cell by itself.
     pub fn each(&self) -> impl Iterator<Item = Self> {
-        self.cells.iter().map(|cell| Self { cells: vec![cell], command: String::new(), ..self.clone() })
+        let of = |cell| Self { cells: vec![cell], command: format!("faultless lab {cell}"), ..self.clone() };
+        self.cells.iter().copied().map(of)
     }
 
     /// A word that the first cell has for a parameter.
@@ -181,6 +182,13 @@ impl Cells<'_> {
         let share = |name| self.of(MACHINE, name).or(0.0);
         (share("others_share") + share("steal_share")).median().is_some_and(|share| share > DISTURBED)
     }
+}
+
+/// Why these cells decide nothing about locks, if others used the processors meanwhile.
+pub fn disturbed(cells: &[Cells]) -> Option<String> {
+    cells.iter().any(Cells::is_disturbed).then(|| {
+        "other programs used the processors, which looks like waiting for a lock: decided by an idle machine".into()
+    })
 }
 
 fn number(cell: &Cell, name: &str) -> Option<f64> {

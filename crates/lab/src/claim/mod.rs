@@ -11,7 +11,7 @@ mod series;
 use faultless_trace::measurement::Interval;
 use faultless_trace::verdict::Verdict;
 
-pub use here::{Cells, Here};
+pub use here::{Cells, Here, disturbed};
 pub use series::Series;
 
 use crate::experiment::Document;
@@ -278,6 +278,23 @@ pub fn short(value: f64) -> String {
     } else {
         format!("{value:.3}")
     }
+}
+
+/// A record of nine rounds that are all alike: experiment with cell, phase, quantity, value.
+#[cfg(test)]
+pub(crate) fn record(rows: &[(&str, &str, &str, f64)]) -> Results {
+    let row = |(round, (cell, phase, quantity, value)): (u32, &(&str, &str, &str, f64))| {
+        let (experiment, cell) = cell.split_once(' ').unwrap();
+        crate::record::Row {
+            experiment: experiment.into(),
+            cell: cell.into(),
+            round,
+            phase: (*phase).into(),
+            quantity: (*quantity).into(),
+            value: *value,
+        }
+    };
+    Results::of((1..=9).flat_map(|round| rows.iter().map(move |of| row((round, of)))).collect()).unwrap()
 }
 
 #[cfg(test)]

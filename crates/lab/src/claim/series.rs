@@ -86,21 +86,28 @@ impl Series {
     /// The largest value of each round that at least one of them has.
     #[must_use]
     pub fn largest(of: impl IntoIterator<Item = Self>) -> Self {
-        let join = |a: &mut BTreeMap<u32, f64>, b: BTreeMap<u32, f64>| {
-            b.into_iter().for_each(|(round, value)| {
-                a.entry(round).and_modify(|most| *most = most.max(value)).or_insert(value);
-            });
-        };
-        let larger = |mut a: Self, b: Self| match (&mut a, b) {
+        Self::union(of, f64::max)
+    }
+
+    /// The value of each round of the last of them that has it.
+    #[must_use]
+    pub fn latest(of: impl IntoIterator<Item = Self>) -> Self {
+        Self::union(of, |_, later| later)
+    }
+
+    fn union(of: impl IntoIterator<Item = Self>, choose: fn(f64, f64) -> f64) -> Self {
+        let join = |mut a: Self, b: Self| match (&mut a, b) {
             (Self::Rounds(own), Self::Rounds(b)) | (Self::Counts(own), Self::Counts(b)) => {
-                join(own, b);
+                for (round, value) in b {
+                    own.entry(round).and_modify(|own| *own = choose(*own, value)).or_insert(value);
+                }
                 a
             }
             (Self::Lacking(_), other) => other,
             (_, Self::Lacking(_)) => a,
-            (_, b) => a.max(b),
+            (_, b) => a.with(b, choose),
         };
-        of.into_iter().reduce(larger).unwrap_or_else(|| Self::Lacking("no such cell".into()))
+        of.into_iter().reduce(join).unwrap_or_else(|| Self::Lacking("no such cell".into()))
     }
 }
 

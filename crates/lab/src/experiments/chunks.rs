@@ -9,13 +9,20 @@
 //! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
 //! to the document.
 //!
+//! `reader=file` reads the packed data from a file in the page cache, as the document's main thread does, with a queue that
+//! holds as many chunks as the document's program queued then: 256 MB. Only the pool's requests depend on that.
+//!
 //! `passes` is how often a worker reads each block. More passes slow down everything but the faults.
 //! So a few cells with more passes show at which speed of the rest the faults become noticeable.
 //!
 //! The phase `price` maps, touches and unmaps blocks on one thread, as Bruce Dawson did for his 175 us per MB.
 //! With this price `claims` repeats the document's argument that price times count explains the difference.
 
-use std::collections::BTreeSet;
+mod claims;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -26,10 +33,10 @@ use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 use super::{memory, team, threshold};
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Measured, Notes, Parameter, Phase, Remark,
-    Scope, Sheet, Step, Steps, Trial,
+    Chart, Column, Document, DocumentRow, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step,
+    Steps, Trial,
 };
-use crate::results::{Quantities, values, wall_ms};
+use crate::results::{Quantities, faults, wall_ms};
 
 pub(super) struct Chunks;
 
@@ -39,6 +46,8 @@ const COPIES: usize = 4;
 const BLOCK: usize = PACKED * (COPIES + 1);
 /// Chunks in the document.
 const DOCUMENT_CHUNKS: usize = 932;
+/// Chunks in its queue: `kMaxQueuedChunkData` of qgrep, commit 97a138b of December 2014, counts packed and unpacked bytes.
+const QUEUED_CHUNKS: usize = (256 << 20) / BLOCK;
 /// Passes over each block beside the single one: speeds from about that of the document down to a hundredth of it.
 const PASSES: &[usize] = &[4, 16, 64];
 /// Most blocks of the phase `price`: some 10,000 faults.
@@ -56,16 +65,16 @@ static SHEET: Sheet = Sheet {
         Parameter::named("queue", "most chunks between the reader and the workers"),
         Parameter::named("chunks", "chunks in all; 932 in the document"),
         Parameter::usual("passes", "1", "how often a worker reads each chunk"),
+        Parameter::usual("reader", "memory", "memory, or file: where the packed chunks come from"),
     ],
     columns: &[
         Column { head: "total ms", values: |_, found| wall_ms(found, "timed") },
-        Column {
-            head: "page faults",
-            values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
-        },
+        Column { head: "page faults", values: |_, found| faults(found, "timed") },
     ],
     theirs: document_totals,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 
@@ -76,7 +85,7 @@ impl Experiment for Chunks {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let chunks = scope.pick([24, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
-        let queues: &[usize] = scope.pick([&[4], &[8], &[8, DOCUMENT_CHUNKS], &[2, 8, 64, DOCUMENT_CHUNKS]]);
+        let queues: &[usize] = scope.pick([&[4], &[8], &[8], &[2, 8, 64]]);
         let mut workers = scope.threads();
         match scope.effort {
             Effort::Verify => workers.truncate(1),
@@ -91,16 +100,18 @@ impl Experiment for Chunks {
             SHEET.cell(&words)
         };
         let mut cells = Vec::new();
-        for (&queue, &workers) in
-            queues.iter().flat_map(|queue| workers.iter().map(move |workers| (queue, workers)))
-        {
-            cells.extend(memories.clone().map(|(memory, _)| cell(memory, workers, queue, 1)));
+        for &queue in queues {
+            for &workers in &workers {
+                cells.extend(memories.clone().map(|(memory, _)| cell(memory, workers, queue, 1)));
+            }
         }
-        if scope.effort == Effort::Quick {
-            // How much a pool asks for depends on how far the reader is ahead: the document's queue has no
-            // bound.
-            cells.extend(workers.iter().map(|&workers| cell("pool", workers, chunks, 1)));
-        }
+        let mut ahead = vec![1, scope.processors];
+        ahead.dedup();
+        cells.extend(ahead.into_iter().map(|workers| {
+            SHEET.cell(&format!(
+                "memory=pool workers={workers} queue={QUEUED_CHUNKS} chunks={chunks} reader=file"
+            ))
+        }));
         if let Some(&workers) = workers.iter().rfind(|count| **count <= scope.processors) {
             let passes: &[usize] = scope.pick([&[2], &[16], PASSES, PASSES]);
             for memory in ["pool", "mmap"] {
@@ -112,7 +123,8 @@ impl Experiment for Chunks {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let plan = Plan::of(cell)?;
-        Ok((plan.most_blocks() * plan.memory.block_bytes() + (8 << 20)) as u64)
+        let file_bytes = if plan.reads_file { plan.chunks * PACKED } else { 0 };
+        Ok((plan.most_blocks() * plan.memory.block_bytes() + file_bytes + (8 << 20)) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -131,7 +143,7 @@ impl Experiment for Chunks {
             Memory::Malloc | Memory::Populate => advise::disable_thp()?,
             _ => {}
         }
-        Ok(Steps::of(Pipeline { plan, source: None, pool: None }, Pipeline::steps))
+        Ok(Steps::of(Pipeline { plan, source: None, file: None, pool: None }, Pipeline::steps))
     }
 }
 
@@ -169,6 +181,7 @@ struct Plan {
     queue: usize,
     chunks: usize,
     passes: usize,
+    reads_file: bool,
 }
 
 impl Plan {
@@ -176,7 +189,11 @@ impl Plan {
         let memory = cell.choice("memory", &MEMORIES)?;
         let number = |name| cell.number(name);
         let (workers, queue, chunks) = (number("workers")?, number("queue")?, number("chunks")?);
-        Ok(Self { memory, workers, queue, chunks, passes: number("passes")? })
+        let reads_file = cell.choice("reader", &[("memory", false), ("file", true)])?;
+        if reads_file && memory != Memory::Pool {
+            return Err(Refusal(format!("{cell}: reader=file is for memory=pool")));
+        }
+        Ok(Self { memory, workers, queue, chunks, passes: number("passes")?, reads_file })
     }
 
     /// Blocks that can have pages at one time: those in the queue, and three for each thread. A thread holds
@@ -270,6 +287,8 @@ fn hash_of_unpacked(passes: usize) -> u64 {
 struct Pipeline {
     plan: Plan,
     source: Option<Region>,
+    /// The packed data of all chunks, where the reader reads a file.
+    file: Option<File>,
     pool: Option<Pool<Kernel>>,
 }
 
@@ -296,6 +315,11 @@ impl Pipeline {
     fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         let mut source = Region::base_pages(PACKED, page::size())?;
         source.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = packed_byte(at));
+        if self.plan.reads_file {
+            let mut file = tempfile::tempfile()?;
+            (0..self.plan.chunks).try_for_each(|_| file.write_all(source.bytes()))?;
+            self.file = Some(file);
+        }
         self.source = Some(source);
         if self.plan.memory == Memory::Pool {
             let pool = Pool::open(Kernel::default(), Policy { page: Page::Base, ..Policy::default() })?;
@@ -335,9 +359,14 @@ impl Pipeline {
                 sum
             };
             let workers: Vec<_> = (0..plan.workers).map(|_| scope.spawn(work)).collect();
-            let read = (0..plan.chunks).try_for_each(|_| {
+            let read = (0..plan.chunks).try_for_each(|at| {
                 let mut chunk = self.chunk()?;
-                chunk.read(packed);
+                match (&self.file, &mut chunk) {
+                    (Some(file), Chunk::Pool(block)) => {
+                        file.read_exact_at(&mut block[..PACKED], (at * PACKED) as u64)?;
+                    }
+                    _ => chunk.read(packed),
+                }
                 sender.send(chunk).map_err(|_| Refusal("chunks: all workers have ended".into()))
             });
             drop(sender);
@@ -383,29 +412,11 @@ const CHARTS: &[Chart] = &[
         x: "workers",
         x_label: "workers",
         y_label: "us per chunk",
-        values: |cell, found| per_chunk(cell, found, "wall_ns", 1e-3),
-        document: &[
-            ("Windows 32-bit, pool", 1.0, us_per_chunk(433.0)),
-            ("Windows 32-bit, pool", 8.0, us_per_chunk(120.0)),
-            ("Windows 32-bit, no pool", 1.0, us_per_chunk(471.0)),
-            ("Windows 32-bit, no pool", 8.0, us_per_chunk(204.0)),
-            ("OSX 64-bit, pool", 1.0, us_per_chunk(510.0)),
-            ("OSX 64-bit, pool", 8.0, us_per_chunk(107.0)),
-            ("OSX 64-bit, mmap", 1.0, us_per_chunk(604.0)),
-            ("OSX 64-bit, mmap", 8.0, us_per_chunk(165.0)),
-        ],
-        remark: how_many,
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "chunks-faults",
-        title: "Chunks of 640 KiB through a queue of 8: page faults",
-        x: "workers",
-        x_label: "workers",
-        y_label: "page faults per chunk",
-        values: |cell, found| per_chunk(cell, found, "minor_faults", 1.0),
-        document: &[("Windows 32-bit, no pool", 8.0, 152e3 / DOCUMENT_CHUNKS as f64)],
-        remark: how_many,
+        values: |cell, found| match (cell.number("queue"), cell.number("passes")) {
+            (Ok(8), Ok(1)) => us_per_chunk(cell, found),
+            _ => Vec::new(),
+        },
+        document: &points(),
         ..Chart::BLANK
     },
     Chart {
@@ -414,59 +425,55 @@ const CHARTS: &[Chart] = &[
         x: "passes",
         x_label: "passes over each chunk",
         y_label: "us per chunk",
-        values: |cell, found| {
-            let Ok(chunks) = cell.number("chunks") else { return Vec::new() };
-            wall_ms(found, "timed").iter().map(|ms| ms * 1e3 / chunks as f64).collect()
-        },
+        values: us_per_chunk,
         ..Chart::BLANK
     },
 ];
 
-/// The document's table: a system, and its times with a pool and without, of 8 threads and of one, ms.
-const DOCUMENT_MS: [(&str, [f64; 4]); 4] = [
-    ("OSX 32-bit", [131.0, 142.0, 570.0, 610.0]),
-    ("OSX 64-bit", [113.0, 124.0, 510.0, 543.0]),
-    ("Windows 32-bit", [120.0, 204.0, 433.0, 471.0]),
-    ("Windows 64-bit", [100.0, 120.0, 404.0, 404.0]),
+fn us_per_chunk(cell: &Cell, found: &Quantities) -> Vec<f64> {
+    let chunks = cell.number("chunks").unwrap_or(1) as f64;
+    wall_ms(found, "timed").iter().map(|ms| ms * 1e3 / chunks).collect()
+}
+
+/// The document's table: a system with its pool or without, and the times of 8 threads and of one, ms.
+const DOCUMENT_MS: [(&str, [f64; 2]); 10] = [
+    ("Windows 32-bit, pool", [120.0, 433.0]),
+    ("Windows 32-bit, no pool", [204.0, 471.0]),
+    ("OSX 64-bit, pool beside mmap", [107.0, 510.0]),
+    ("OSX 64-bit, mmap", [165.0, 604.0]),
+    ("OSX 32-bit, pool", [131.0, 570.0]),
+    ("OSX 32-bit, no pool", [142.0, 610.0]),
+    ("OSX 64-bit, pool", [113.0, 510.0]),
+    ("OSX 64-bit, no pool", [124.0, 543.0]),
+    ("Windows 64-bit, pool", [100.0, 404.0]),
+    ("Windows 64-bit, no pool", [120.0, 404.0]),
 ];
 
 fn document_totals() -> Vec<DocumentRow> {
-    let rows = DOCUMENT_MS.iter().flat_map(|(system, times_ms)| {
-        let sides = [("pool", 8), ("no pool", 8), ("pool", 1), ("no pool", 1)].into_iter();
-        sides.zip(times_ms).map(move |((memory, workers), ms)| {
-            let of = [
-                ("memory", format!("{system}, {memory}")),
-                ("workers", workers.to_string()),
-                ("chunks", DOCUMENT_CHUNKS.to_string()),
-            ];
-            (of.to_vec(), vec![Some(*ms), None])
-        })
-    });
-    rows.collect()
-}
-
-/// The document gives milliseconds for all of its chunks.
-const fn us_per_chunk(ms: f64) -> f64 {
-    ms * 1e3 / DOCUMENT_CHUNKS as f64
-}
-
-fn per_chunk(cell: &Cell, found: &Quantities, quantity: &str, scale: f64) -> Vec<f64> {
-    let (Ok(8), Ok(chunks), Ok(1)) = (cell.number("queue"), cell.number("chunks"), cell.number("passes"))
-    else {
-        return Vec::new();
+    let row = |memory: &str, workers: u32, ms: f64| {
+        let of = [
+            ("memory", memory.to_owned()),
+            ("workers", workers.to_string()),
+            ("chunks", DOCUMENT_CHUNKS.to_string()),
+        ];
+        (of.to_vec(), vec![Some(ms), None])
     };
-    let timed = values(found, "timed", quantity).unwrap_or_default();
-    timed.iter().map(|value| value * scale / chunks as f64).collect()
+    DOCUMENT_MS
+        .iter()
+        .flat_map(|(memory, [eight, one])| [row(memory, 8, *eight), row(memory, 1, *one)])
+        .collect()
 }
 
-fn how_many(cells: &Measured) -> Remark {
-    let counts: BTreeSet<usize> = cells.iter().filter_map(|(cell, _)| cell.number("chunks").ok()).collect();
-    match counts.first() {
-        Some(&chunks) if chunks < DOCUMENT_CHUNKS => Remark::new(format!(
-            "{chunks} chunks here, {DOCUMENT_CHUNKS} in the document: memory that is kept faults once, here for fewer chunks."
-        )),
-        _ => Remark::default(),
+/// Two systems on which blocks were mapped anew, as points of the chart: the document gives ms for all of its chunks.
+const fn points() -> [(&'static str, f64, f64); 8] {
+    let mut points = [("", 0.0, 0.0); 8];
+    let mut at = 0;
+    while at < points.len() {
+        let (name, ms) = DOCUMENT_MS[at / 2];
+        points[at] = (name, [8.0, 1.0][at % 2], ms[at % 2] * 1e3 / DOCUMENT_CHUNKS as f64);
+        at += 1;
     }
+    points
 }
 
 #[cfg(test)]
@@ -493,15 +500,16 @@ mod tests {
 
     #[test]
     fn a_hash_that_missed_a_chunk_would_show() {
-        let plan = |chunks, passes| Plan { memory: Memory::Mmap, workers: 1, queue: 1, chunks, passes };
+        let plan = |chunks, passes| Plan {
+            memory: Memory::Mmap,
+            workers: 1,
+            queue: 1,
+            chunks,
+            passes,
+            reads_file: false,
+        };
         let sum = |chunks, passes| plan(chunks, passes).timed().checksum;
         assert_ne!(sum(12, 1), sum(11, 1));
         assert_ne!(sum(12, 1), sum(12, 2), "and so would one that missed a pass");
-    }
-
-    #[test]
-    fn an_unknown_source_of_memory_is_named() {
-        let refused = measured("borrowed").refused.unwrap();
-        assert!(refused.contains("memory=borrowed"), "{refused}");
     }
 }

@@ -18,21 +18,25 @@
 //! Only the difference between `zeroed-on-get` and `zeroed-ahead` is the gain of zeroing early. The memory of a pool is
 //! filled with ones before, so the values also prove who zeroed it and when.
 //!
+//! `memory=32-bit` touches nothing: a program of 32 bits maps until the kernel refuses, since the document says how much
+//! that is.
+//!
 //! `lock=yes` is the first document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
 //! many threads touch them. THP is off for the memory; the price of THP is in `price`.
 
-mod beside;
 mod body;
 mod charts;
+mod claims;
 pub(crate) mod document;
+mod narrow;
 
 use faultless_os::host::Host;
 use faultless_os::page;
 
+use super::beside::Beside;
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
-use beside::{BESIDE, Beside};
 
 pub(super) struct Touch;
 
@@ -63,6 +67,8 @@ static SHEET: Sheet = Sheet {
     columns: charts::COLUMNS,
     theirs: charts::theirs,
     charts: charts::CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     parts: &[
         Part {
             name: "scale",
@@ -100,16 +106,25 @@ impl Experiment for Touch {
         words.extend(beside(scope));
         words.extend(sharing_and_zeroing(scope));
         let mut cells: Vec<Cell> = words.iter().map(|words| SHEET.cell(words)).collect();
+        if cfg!(target_arch = "x86_64") {
+            cells.push(SHEET.cell(narrow::WORDS));
+        }
         cells.sort();
         cells.dedup();
         cells
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if narrow::is_asked(cell) {
+            return Ok(0);
+        }
         Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        if narrow::is_asked(cell) {
+            return narrow::trial(cell);
+        }
         Ok(body::trial(Asked::of(cell)?))
     }
 }
@@ -161,7 +176,7 @@ fn beside(scope: &Scope) -> Vec<String> {
 fn sharing_and_zeroing(scope: &Scope) -> Vec<String> {
     let most = sizes(scope)[sizes(scope).len() - 1];
     let lines: Vec<usize> = (0..=most_lines().ilog2()).map(|log2| 1 << log2).collect();
-    let lines = scope.pick([vec![1], vec![1, 8, most_lines()], lines.clone(), lines]);
+    let lines = scope.pick([vec![1, 8], vec![1, 8, most_lines()], lines.clone(), lines]);
     let mut words = Vec::new();
     for (memory, kind) in MEMORIES.into_iter().filter(|(_, kind)| *kind != Memory::Shared) {
         let is_zeroing = matches!(kind, Memory::Own | Memory::Pool(_));
@@ -214,6 +229,14 @@ const MEMORIES: [(&str, Memory); 6] = [
     ("process", Memory::Process),
     ("zeroed-on-get", Memory::Pool(Zeroed::OnGet)),
     ("zeroed-ahead", Memory::Pool(Zeroed::Ahead)),
+];
+
+const BESIDE: [(&str, Option<Beside>); 5] = [
+    ("none", None),
+    ("files", Some(Beside::Files { is_flushed: false })),
+    ("flushed-files", Some(Beside::Files { is_flushed: true })),
+    ("maps", Some(Beside::Maps)),
+    ("maps-apart", Some(Beside::MapsApart)),
 ];
 
 /// Whether a cell's memory comes from a pool, and so takes no faults.

@@ -23,7 +23,7 @@ use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::experiment::processors;
-use faultless_lab::{Cell, Effort, Scope, experiments, record, runner, trial};
+use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, record, runner, trial};
 use faultless_os::host::Host;
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.

@@ -1,8 +1,8 @@
-//! What "Oops All Page Faults!" says of its loops.
+//! What "Oops All Page Faults!" says of its loops, and "A queue of page faults" of caches.
 
 use super::{ELEMENT, plateau};
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
-use crate::experiment::Document::Oops;
+use crate::experiment::Document::{Oops, Queue};
 
 /// The loop of a stride over an array of its own.
 fn array<'a>(here: &Here<'a>, array: &str, stride: usize) -> Cells<'a> {
@@ -57,6 +57,19 @@ fn line_bytes(here: &Here) -> Series {
         Some((*round, (last * ELEMENT) as f64))
     };
     Series::Rounds(each[0].1.keys().filter_map(of_round).collect())
+}
+
+/// More than the last cache of any processor of today.
+const MEMORY_KIB: f64 = 524_288.0;
+
+/// Loads that wait for each other.
+fn chain<'a>(here: &Here<'a>) -> Cells<'a> {
+    here.cells("stride").with("array", "chain")
+}
+
+/// CPU time of a load.
+fn load(cell: &Cells) -> Series {
+    cell.cpu("timed") / cell.of("timed", "loads")
 }
 
 pub(super) fn claims() -> Vec<Claim> {
@@ -236,6 +249,13 @@ pub(super) fn claims() -> Vec<Claim> {
             |here| array(here, "zeroes", 1).wall("timed") / array(here, "ones", 1).wall("timed"),
         )
         .why("the same loop on pages that a zero was written to, over pages of ones"),
+        Claim::at_least(
+            ("queue-cache-miss", Queue),
+            ["the last-level cache miss is 100x or more expensive than a first-level cache hit", "100x or more"],
+            (100.0, "times", "the document's own \"or more\""),
+            |here| load(&chain(here).whose("kib", |kib| kib >= MEMORY_KIB).most("kib")) / load(&chain(here).least("kib")),
+        )
+        .why("loads from 512 MiB or more over loads from 16 KiB, in huge pages, so that the TLB hardly counts"),
     ]
 }
 
