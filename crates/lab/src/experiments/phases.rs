@@ -13,6 +13,8 @@
 //! that runs with interrupts off is counted at the instruction that switches them on again: the shares of the
 //! locks of zone and LRU include the work below them. So compare numbers of threads, not locks.
 
+mod claims;
+
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
@@ -57,6 +59,8 @@ static SHEET: Sheet = Sheet {
     ],
     columns: COLUMNS,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 

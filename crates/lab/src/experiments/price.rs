@@ -47,6 +47,7 @@ static SHEET: Sheet = Sheet {
         Column { head: "touch after, us/MiB", values: |cell, found| us_per_mib(cell, found, "after") },
     ],
     claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 

@@ -29,6 +29,7 @@ mod charts;
 mod claims;
 pub(crate) mod document;
 mod narrow;
+mod prezeroing;
 
 use faultless_os::host::Host;
 use faultless_os::page;
