@@ -32,9 +32,9 @@ use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 
 use super::{memory, team, threshold};
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step,
-    Steps, Trial,
+    Chart, Column, DocumentRow, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, faults, wall_ms};
 

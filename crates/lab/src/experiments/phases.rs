@@ -26,9 +26,9 @@ use faultless_trace::stat::{LOCKS, kernel_time, lock_of};
 
 use super::{memory, team};
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps,
-    Trial,
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values};
 

@@ -24,9 +24,10 @@ use faultless_os::{advise, page};
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Parameter, Phase, Remark, Scope, Sheet, Step,
-    Steps, Trial,
+    Chart, Column, DocumentRow, Effort, Experiment, Parameter, Phase, Remark, Scope, Sheet, Step, Steps,
+    Trial,
 };
 use crate::results::{Quantities, faults, wall_ns};
 
@@ -497,7 +498,8 @@ mod tests {
         for way in [Way::None, Way::Kept] {
             let count = Count::of(20_000, way, page::size());
             let allocator = Allocator::new(way);
-            let mut mixed = Mixed { way, operations: 20_000, count, allocator, slots: vec![None; SLOTS] };
+            let mut mixed =
+                Mixed { way, operations: 20_000, work: 2, count, allocator, slots: vec![None; SLOTS] };
             assert_eq!(mixed.mix().unwrap(), count.sum);
             assert_eq!(mixed.allocator.slabs.len(), count.slabs);
             let there = mixed.allocator.ready.len() + mixed.allocator.slabs.iter().flatten().count();

@@ -37,7 +37,8 @@ use faultless_os::page;
 use super::beside::Beside;
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
+use crate::document::Document;
+use crate::experiment::{Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
 
 pub(super) struct Touch;
 

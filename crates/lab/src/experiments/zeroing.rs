@@ -18,9 +18,8 @@ use faultless_os::zero::{self, Present};
 
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{
-    Chart, Document, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
-};
+use crate::document::Document;
+use crate::experiment::{Chart, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;

@@ -1,7 +1,7 @@
 //! What two documents say of the parts of a page fault.
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
-use crate::experiment::Document::{Prefault, Prezeroing};
+use crate::document::Document::{Prefault, Prezeroing};
 
 /// First touches of base pages by the fewest threads: cells are in rising order.
 fn base<'a>(here: &Here<'a>) -> Cells<'a> {

@@ -1,11 +1,11 @@
 //! What the report on hakmem says of an allocator that maps its slabs in the timed loop.
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
-use crate::experiment::Document::Prefault;
+use crate::document::Document::Prefault;
 
 /// The report's loop with slabs that are made resident in this way: of as many operations, or of the most below.
 fn run<'a>(here: &Here<'a>, way: &str) -> Cells<'a> {
-    let cells = here.cells("prefault").with("way", way).without("work");
+    let cells = here.cells("prefault").with("way", way).with("work", 0);
     cells.whose("operations", |count| count <= 1e6).most("operations")
 }
 

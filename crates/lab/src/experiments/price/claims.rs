@@ -3,7 +3,7 @@
 use faultless_os::page;
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged};
-use crate::experiment::Document::{Hardware, Queue};
+use crate::document::Document::{Hardware, Queue};
 
 fn work<'a>(here: &Here<'a>, kind: &str, page: &str) -> Cells<'a> {
     here.cells("price").with("kind", kind).with("page", page).most("mib")

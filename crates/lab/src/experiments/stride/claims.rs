@@ -2,7 +2,7 @@
 
 use super::{ELEMENT, plateau};
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
-use crate::experiment::Document::{Oops, Queue};
+use crate::document::Document::{Oops, Queue};
 
 /// The loop of a stride over an array of its own.
 fn array<'a>(here: &Here<'a>, array: &str, stride: usize) -> Cells<'a> {

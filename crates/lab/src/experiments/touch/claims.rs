@@ -4,7 +4,7 @@
 mod waits;
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, disturbed, short};
-use crate::experiment::Document::{Hardware, Queue};
+use crate::document::Document::{Hardware, Queue};
 
 /// The phase that maps the memory.
 const MAPPED: &str = "setup";

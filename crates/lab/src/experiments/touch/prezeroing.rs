@@ -2,7 +2,7 @@
 
 use super::document::{BY_LINES, BY_THREADS};
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
-use crate::experiment::Document::Prezeroing;
+use crate::document::Document::Prezeroing;
 
 /// The phase that the document reports.
 const TIMED: &str = "first";

@@ -1,7 +1,7 @@
 //! What "Prezeroing V2" says of zeroing itself: of hot memory, of large blocks, and beside a program.
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged};
-use crate::experiment::Document::Prezeroing;
+use crate::document::Document::Prezeroing;
 
 /// An engine that zeroes blocks of one order, from memory in the caches or in none.
 fn engine<'a>(here: &Here<'a>, engine: &str, from: &str, order: usize) -> Cells<'a> {
