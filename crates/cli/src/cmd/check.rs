@@ -14,7 +14,8 @@ use faultless_report::check as report;
 use faultless_trace::budget::{Budget, Budgets, Checked, Facts, Reading};
 use faultless_trace::observation::{Host, SourceNote};
 
-use runs::{Program, Stop};
+use super::rounds::Stop;
+use runs::Program;
 
 /// Runs behind a budget. With ten, one more run lies beyond all of them in one of eleven cases.
 const BUDGET_RUNS: u32 = 10;
@@ -76,7 +77,8 @@ pub(crate) fn run(args: Args) -> Outcome {
             eprintln!("faultless: interrupted: nothing was compared");
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        Err(Stop::Failed(failure)) => {
+        Err(stop) => {
+            let failure = stop.failure();
             if let Some(file) = junit {
                 file.write(&report::junit_error(&name, &failure.0))?;
             }
@@ -111,8 +113,9 @@ fn check(args: &Args, name: &str) -> Result<Option<Checked>, Stop> {
         );
         return Err(Failure(text).into());
     }
-    let program = Program::new(&args.command)?;
-    let measured = measure(&program, args.repeat.unwrap_or(CHECK_RUNS))?;
+    let runs = args.repeat.unwrap_or(CHECK_RUNS);
+    let program = Program::new(&args.command, runs)?;
+    let measured = measure(&program, runs)?;
     let budget = match budgets.find(name, &measured.facts) {
         Some(Ok(budget)) => budget,
         found => {
@@ -135,12 +138,14 @@ fn check(args: &Args, name: &str) -> Result<Option<Checked>, Stop> {
 fn update(args: &Args, name: String) -> Result<Option<Checked>, Stop> {
     let mut budgets = load(&args.budget)?.unwrap_or_default();
     let file = Sink::file(&args.budget)?;
-    let program = Program::new(&args.command)?;
-    let Measured { facts, readings } = measure(&program, args.repeat.unwrap_or(BUDGET_RUNS))?;
+    let runs = args.repeat.unwrap_or(BUDGET_RUNS);
+    let program = Program::new(&args.command, runs)?;
+    let Measured { facts, readings } = measure(&program, runs)?;
     let sites = match program.sites() {
         Ok(sites) => sites,
         Err(Stop::Interrupted) => return Err(Stop::Interrupted),
-        Err(Stop::Failed(failure)) => {
+        Err(stop) => {
+            let failure = stop.failure();
             eprintln!("faultless: {failure}; the budget names no sites");
             BTreeMap::new()
         }
@@ -172,13 +177,12 @@ fn measure(program: &Program, runs: u32) -> Result<Measured, Stop> {
     let steady = make_steady();
     let (host, sources, _) = program.observe()?;
     let facts = facts(&host, &sources, steady);
-    let progress = program.progress(runs);
     let readings = (0..runs).map(|_| {
-        progress.inc(1);
+        program.engine.bar.inc(1);
         program.observe().map(|(_, _, reading)| reading)
     });
     let readings = readings.collect::<Result<Vec<_>, Stop>>()?;
-    progress.finish_and_clear();
+    program.engine.bar.finish_and_clear();
     Ok(Measured { facts, readings })
 }
 

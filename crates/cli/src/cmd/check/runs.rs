@@ -7,17 +7,15 @@ use std::ffi::OsString;
 use std::io::{Read, Seek};
 
 use faultless_console::Failure;
-use faultless_os::spawn;
 use faultless_prof::{Kernel, Options, Request, Sources, Task};
 use faultless_trace::Stat;
 use faultless_trace::budget::{self, Reading};
 use faultless_trace::diff::Run;
 use faultless_trace::file;
 use faultless_trace::observation::{Exit, Host, SourceNote};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cmd::bench::{Drain, Input};
 use crate::cmd::record::names_folder;
+use crate::cmd::rounds::{Engine, Input, Job, Stop};
 
 /// Counts, single faults, and memory over time. Kernel stacks only tell times.
 const SOURCES: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
@@ -28,47 +26,21 @@ const PYTHON: &str = "PYTHONPERFSUPPORT";
 /// A program that runs several times.
 pub(super) struct Program<'a> {
     command: &'a [OsString],
-    input: Input,
-}
-
-/// Why there is no answer.
-pub(super) enum Stop {
-    /// The user asked to end.
-    Interrupted,
-    /// It is not possible.
-    Failed(Failure),
-}
-
-impl<E: Into<Failure>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
+    pub(super) engine: Engine,
 }
 
 impl<'a> Program<'a> {
-    pub(super) fn new(command: &'a [OsString]) -> Result<Self, Failure> {
-        spawn::remember_requests_to_end();
-        Ok(Self { command, input: Input::capture()? })
-    }
-
-    /// A bar for `runs` runs.
-    pub(super) fn progress(&self, runs: u32) -> ProgressBar {
-        let style = ProgressStyle::with_template("{bar:30} run {pos} of {len}");
-        let bar = ProgressBar::new(u64::from(runs));
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar
+    pub(super) fn new(command: &'a [OsString], runs: u32) -> Result<Self, Failure> {
+        let engine = Engine::new(Input::capture()?, "{bar:30} run {pos} of {len}", u64::from(runs));
+        Ok(Self { command, engine })
     }
 
     /// The figures of one run.
     pub(super) fn observe(&self) -> Result<(Host, Vec<SourceNote>, Reading), Stop> {
-        let mut found = None;
-        self.run(Vec::new(), |request| {
+        let observation = self.run(&[], |request| {
             let observation = faultless_prof::observe(request)?;
-            let exit = observation.exit;
-            found = Some(observation);
-            Ok(exit)
+            Ok((observation.exit, observation))
         })?;
-        let observation = found.unwrap_or_default();
         let reading = Reading::of(&Stat::from_observation(&observation));
         Ok((observation.host, observation.sources, reading))
     }
@@ -78,8 +50,9 @@ impl<'a> Program<'a> {
         let mut trace = tempfile::tempfile()?;
         let out = Box::new(trace.try_clone()?);
         let options = Options { every_fault: true, names: names_folder(), ..Options::default() };
-        self.run(vec![(PYTHON.into(), "1".into())], |request| {
-            Ok(faultless_prof::record(Task::Command(request), &options, out, &mut |_| ())?.exit)
+        self.run(&[(PYTHON.into(), "1".into())], |request| {
+            let recorded = faultless_prof::record(Task::Command(request), &options, out, &mut |_| ())?;
+            Ok((recorded.exit, ()))
         })?;
         let mut bytes = Vec::new();
         trace.rewind()?;
@@ -89,39 +62,21 @@ impl<'a> Program<'a> {
         Ok(budget::sites(&Run::new(recording)))
     }
 
-    /// Runs it by `way`, which returns how it ended.
-    fn run(
+    /// Runs it, watched by `way`, which also returns how it ended.
+    fn run<T>(
         &self,
-        env: Vec<(OsString, OsString)>,
-        way: impl FnOnce(Request) -> Result<Exit, Failure>,
-    ) -> Result<(), Stop> {
-        if spawn::asked_to_end() {
-            return Err(Stop::Interrupted);
-        }
-        let (stdout, written) = Drain::open()?;
-        let (stderr, said) = Drain::open()?;
-        let exit = way(Request {
-            command: self.command.to_vec(),
-            env,
-            stdin: Some(self.input.open()?.into()),
-            stdout: Some(stdout.into()),
-            stderr: Some(stderr.into()),
-            allow: SOURCES,
-        })?;
-        if spawn::asked_to_end() {
-            return Err(Stop::Interrupted);
-        }
-        written.finish()?;
-        let said = said.finish()?.tail;
-        if exit == Exit::Status(0) {
-            return Ok(());
-        }
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.map(|line| format!(" (it says: {})", line.trim())).unwrap_or_default();
-        let how = match exit {
-            Exit::Status(status) => format!("with status {status}"),
-            other => format!("by {other}"),
+        environment: &[(OsString, OsString)],
+        way: impl FnOnce(Request) -> Result<(Exit, T), Failure>,
+    ) -> Result<T, Stop> {
+        let job = Job { command: self.command, environment, allow: SOURCES };
+        let ran = self.engine.run(job, |request| way(request).map_err(Stop::Failed))?;
+        let how = match ran.seen {
+            (Exit::Status(0), seen) => return Ok(seen),
+            (Exit::Status(status), _) => format!("with status {status}"),
+            (other, _) => format!("by {other}"),
         };
+        let last = ran.stderr.tail.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.map(|line| format!(" (it says: {})", line.trim())).unwrap_or_default();
         let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
         Err(Failure(format!("{name} ended {how}{last}, so its counts say nothing; mend the command")).into())
     }
