@@ -23,11 +23,10 @@ from suites import outcomes
 from suites.outcomes import Box, OutOfTime, Skip, Way, counts, progress, tally
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
-QUICK_S = 60
+# Time of a --quick run, and what of it is kept for the table.
+QUICK_S, SPARE_S = 60, 3
 # The largest file that a run may write: a core file of a large address space fills a disk.
 FILE_BYTES = 8 << 30
-# Time that a --quick run keeps for the table.
-SPARE_S = 3
 # Directories of programs that are not on every PATH.
 MORE_PATH = ("/usr/sbin", "/sbin", "/usr/games")
 
@@ -35,45 +34,23 @@ MORE_PATH = ("/usr/sbin", "/sbin", "/usr/games")
 def arguments():
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--quick", action="store_true", help=f"only the short units of installed programs, at most {QUICK_S} s")
-    found.add_argument("--install", action="store_true", help="install what is missing (apt-get needs root)")
+    found.add_argument("--install", action="store_true", help="fetch the crates and Python packages that suites need")
     found.add_argument("--only", default="", metavar="NAMES", help="only these suites, separated by commas; SUITE/TEXT takes units with TEXT")
     found.add_argument("--faultless", default="faultless", metavar="PATH", help="the program to test [faultless]")
     found.add_argument("--policy", default="", metavar="OPTIONS", help="more options of `faultless run`, as one word")
     found.add_argument("--out", metavar="DIR", help="store raw logs, results.csv and table.md here")
     found.add_argument("--jobs", type=int, metavar="N", help="units to run at once [1; 2 with --quick]")
     found.add_argument("--list", action="store_true", help="print the suites and exit")
-    found.add_argument("--small", default="mimalloc", metavar="NAMES", help="values of --small to test beside the default [mimalloc]")
     return found.parse_args()
 
 
 def ways(options):
-    """Plain, `run`, and `run` with each allocator for small blocks."""
+    """Plain, `run`, and `run` with the allocator for small blocks."""
     faultless = shutil.which(options.faultless)
     if not faultless:
         raise SystemExit(f"suites.py: no program {options.faultless}: build it or name it with --faultless")
     run = (os.path.abspath(faultless), "run", *shlex.split(options.policy))
-    small = [name for name in options.small.split(",") if name]
-    return [Way("plain", ()), Way("run", (*run, "--"))] + [
-        Way("small" if len(small) == 1 else f"small={name}", (*run, f"--small={name}", "--")) for name in small]
-
-
-def install(packages):
-    """Installs Debian packages; none of their services is started."""
-    progress(f"  apt-get install {' '.join(packages)}")
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        done = subprocess.run(["apt-get", "-q", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=900)
-    if done.returncode:
-        progress(f"  apt-get failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
-
-
-def missing(suite, box):
-    lacking = [name for name in suite.needs if not shutil.which(name)]
-    if lacking and box.install and suite.apt and outcomes.root() and shutil.which("apt-get"):
-        install(suite.apt)
-        lacking = [name for name in suite.needs if not shutil.which(name)]
-    if lacking:
-        raise Skip(f"{', '.join(lacking)} not installed")
+    return [Way("plain", ()), Way("run", (*run, "--")), Way("small", (*run, "--small=mimalloc", "--"))]
 
 
 def version(suite):
@@ -85,8 +62,10 @@ def version(suite):
 
 def take(suite, box, jobs, wanted):
     """Runs the units of a suite and gives their rows. Rows that are there already remain after a stop."""
+    lacking = [name for name in suite.needs if not shutil.which(name)]
+    if lacking:
+        raise Skip(f"{', '.join(lacking)} not installed")
     rows, whole = [], True
-    missing(suite, box)
     units = [unit for unit in suite.units(box) if (unit.quick or not box.quick) and wanted in unit.name]
     pool = ThreadPoolExecutor(jobs)
     waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
@@ -96,8 +75,6 @@ def take(suite, box, jobs, wanted):
                 rows += done.result()
             except OutOfTime:
                 whole = False
-            except Skip as reason:
-                progress(f"  {suite.name}: left out: {reason}")
         return rows, "" if whole else "out of time"
     except KeyboardInterrupt:
         return rows, "stopped"
@@ -117,8 +94,7 @@ class Table:
         self.lines.append([suite.name, "", what(suite), *[""] * len(self.ways), f"skipped: {reason}"])
 
     def add(self, suite, found, rows, note):
-        rows.sort(key=lambda row: (row.unit, row.case))
-        self.rows += rows
+        self.rows += sorted(rows, key=lambda row: (row.unit, row.case))
         said = [f"{way}: {number} {kind}" for way in self.ways[1:] for kind in ("different", "flaky")
                 if (number := sum(row.verdicts[way] == kind for row in rows))]
         self.lines.append([suite.name, found, what(suite), *[counts(rows, way) for way in self.ways],
@@ -127,12 +103,11 @@ class Table:
     def markdown(self):
         head = ["program", "version", "what ran", *self.ways, "differences"]
         text = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *self.lines]]
-        found = [row for row in self.rows if set(row.verdicts.values()) != {"same"}]
+        found = [(row, way) for row in self.rows for way, verdict in row.verdicts.items() if verdict != "same"]
         if found:
             text += ["", "| program | unit | case | way | verdict | plain | way's |", "|---|---|---|---|---|---|---|"]
-        for row in found[:200]:
-            text += [f"| {row.suite} | {row.unit} | {row.case} | {way} | {verdict} | {tally(row.outcomes[self.ways[0]])} | {tally(row.outcomes[way])} |"
-                     for way, verdict in row.verdicts.items() if verdict != "same"]
+        text += [f"| {row.suite} | {row.unit} | {row.case} | {way} | {row.verdicts[way]} | {tally(row.outcomes['plain'])} | {tally(row.outcomes[way])} |"
+                 for row, way in found[:200]]
         if len(found) > 200:
             text.append(f"\n{len(found) - 200} more are in results.csv.")
         return "\n".join(text) + "\n"
@@ -173,20 +148,16 @@ def run(options, table, found):
         os.chmod(work, 0o755)
         for number, (suite, wanted) in enumerate(suites):
             progress(f"[{number + 1}/{len(suites)}] {suite.name}: {what(suite)}")
-            box = Box(Path(work) / suite.name, found, deadline, options.out, options.quick, options.install)
+            box, note = Box(Path(work) / suite.name, found, deadline, options.out, options.quick, options.install), ""
             try:
                 rows, note = take(suite, box, options.jobs or 1 + options.quick, wanted)
                 table.add(suite, box.version or version(suite), rows, note)
-            except Skip as reason:
-                table.skipped(suite, reason)
-            except OutOfTime:
-                table.skipped(suite, "out of time")
-            except KeyboardInterrupt:
-                note = "stopped"
+            except (Skip, OutOfTime, KeyboardInterrupt) as reason:
+                note = {OutOfTime: "out of time", KeyboardInterrupt: "stopped"}.get(type(reason), str(reason))
                 table.skipped(suite, note)
             if options.out:
                 table.store(options.out)
-            if table.lines[-1][-1].endswith("stopped"):
+            if note == "stopped":
                 return False
             shutil.rmtree(box.directory, ignore_errors=True)
     return True
@@ -219,8 +190,7 @@ def main():
     print(table.markdown(), end="")
     if not whole:
         progress("stopped: the table is partial")
-        return 2
-    return 1 if table.different() else 0
+    return 1 if whole and table.different() else 0 if whole else 2
 
 
 if __name__ == "__main__":

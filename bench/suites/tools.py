@@ -23,7 +23,7 @@ def program(box, options=""):
     return f"{box.inputs}/p"
 
 
-@suite("gdb", version="gdb --version", needs=("gdb", "cc"), apt=("gdb", "gcc"))
+@suite("gdb", version="gdb --version", needs=("gdb", "cc"))
 def gdb(box):
     """gdb -p of a running program, break points, calls of malloc, a core file, gdb around run."""
     p = program(box)
@@ -35,7 +35,7 @@ def gdb(box):
     yield job("gdb of python3", "gdb -nx -batch -ex run -ex 'info threads' --args python3 -c 'print(sum(len(bytes(n * 100)) for n in range(3000)))' 2>/dev/null | grep -E '^[0-9]|exited normally' | sed 's/process [0-9]*/process/'", errors=False)
 
 
-@suite("tracers", version="strace --version", needs=("strace", "cc"), apt=("strace", "ltrace"))
+@suite("tracers", version="strace --version", needs=("strace", "cc"))
 def tracers(box):
     """strace and ltrace around a program, run around strace, perf record."""
     p = program(box)
@@ -52,7 +52,7 @@ def tracers(box):
         yield job("perf record", f"perf record -q -o d {p} && perf report -i d --stdio 2>/dev/null | grep -c deep >/dev/null; echo done", errors=False)
 
 
-@suite("valgrind", version="valgrind --version", needs=("valgrind", "cc"), apt=("valgrind",))
+@suite("valgrind", version="valgrind --version", needs=("valgrind", "cc"))
 def valgrind(box):
     """memcheck, helgrind, massif: run around valgrind, and valgrind around run."""
     p = program(box)
@@ -64,7 +64,7 @@ def valgrind(box):
     yield job("finds errors", f"{{run}} valgrind --error-exitcode=9 {box.inputs}/wrong 2>&1 | grep -o -E 'Invalid (read|write) of size [0-9]+|[0-9]+ errors from [0-9]+ contexts'; echo ${{PIPESTATUS[0]}}", errors=False)
 
 
-@suite("sanitizers", version="gcc --version", needs=("gcc",), apt=("gcc",), quick=True)
+@suite("sanitizers", version="gcc --version", needs=("gcc",), quick=True)
 def sanitizers(box):
     """Programs built with -fsanitize: address, leak, thread, undefined; clean ones, and ones with an error to find."""
     wrong = box.write("wrong.c", "#include <stdlib.h>\nint main(int c, char **v) { volatile char *p = malloc(100000 * c); p[100000 * c] = 1; free((void *)p); return 0; }\n")

@@ -1,0 +1,89 @@
+"""The topics of take.py, one module a field. A module registers its topics when it is imported."""
+import argparse, gzip, json, os, subprocess, sys
+from typing import Callable, NamedTuple
+
+from harness import record
+
+HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+PROGRAMS = os.path.join(HERE, "programs")
+MODULES = ("pairs", "truth", "differences", "servers", "pictures", "others")
+
+
+class Topic(NamedTuple):
+    # Given a To: takes the records. Its doc comment says what it asks; * marks what is taken by default.
+    take: Callable
+    rounds: int
+    # Prints the summary of files of this topic.
+    summary: Callable
+
+
+TOPICS = {}
+
+
+def topic(name, summary, rounds=1):
+    """Registers the function below as a topic."""
+    def register(take):
+        TOPICS[name] = Topic(take, rounds, summary)
+        return take
+    return register
+
+
+class To:
+    """Where a topic's record goes, and the options for it. The working directory is the folder of inputs."""
+
+    def __init__(self, args, topic, folder):
+        self.topic, self.folder, self.args = topic, folder, args
+        self.rounds, self.more = args.rounds or TOPICS[topic].rounds, args.more
+        self.faultless, self.files = "faultless", []
+
+    def table(self, name, fields, comments=None):
+        """A table of raw rows."""
+        table = record.Record(argparse.Namespace(out=self.folder, name=name, rounds=1, trial=self.args.trial), fields, comments)
+        self.files.append(table.path)
+        return table
+
+    def store(self, name, data):
+        """Stores bytes in a new file of the record."""
+        path = os.path.join(self.folder, name)
+        record.begin(self.folder, self.args.head)
+        with open(path, "xb") as file:
+            if name.endswith(".gz"):
+                # Without a time and a name inside, the same bytes give the same file.
+                with gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
+                    packed.write(data)
+            else:
+                file.write(data)
+        self.files.append(path)
+
+    def keep(self, name, *words, user=None):
+        """Stores what a verb of faultless prints, and returns it if it is JSON."""
+        done = subprocess.run([self.faultless, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, user=user)
+        # 1 is an answer too: no.
+        if done.returncode > 1:
+            record.fail(f"faultless {' '.join(words)}: status {done.returncode}")
+        self.store(name, done.stdout)
+        return json.loads(done.stdout) if ".json" in name else None
+
+    def built(self, name, source, *flags):
+        """Compiles a program of programs/ into the working directory."""
+        if not os.path.exists(name):
+            subprocess.run(["cc", "-O2", "-g", "-pthread", *flags, "-o", name, os.path.join(PROGRAMS, source)], check=True)
+        return os.path.abspath(name)
+
+
+def left_out(what, why):
+    print(f"left out: {what}: {why}", file=sys.stderr)
+
+
+def rows_of(paths, column):
+    """The rows of the tables among these files, which must have a column."""
+    rows = [row for path in paths if ".csv" in path for row in record.read(path)[0]]
+    if not rows or column not in rows[0]:
+        record.fail(f"{paths[0]}: not a table of this topic")
+    return rows
+
+
+def json_of(path):
+    """The document in a file."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt") as file:
+        return json.load(file)
