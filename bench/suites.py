@@ -20,7 +20,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from suites import outcomes
-from suites.outcomes import Box, OutOfTime, Skip, Way, counts, progress, tally
+from suites.outcomes import Box, OutOfTime, Skip, Way, progress
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
 # Time of a --quick run, and what of it is kept for the table.
@@ -38,17 +38,20 @@ def arguments():
     found.add_argument("--only", default="", metavar="NAMES", help="only these suites, separated by commas; SUITE/TEXT takes units with TEXT")
     found.add_argument("--faultless", default="faultless", metavar="PATH", help="the program to test [faultless]")
     found.add_argument("--policy", default="", metavar="OPTIONS", help="more options of `faultless run`, as one word")
-    found.add_argument("--out", metavar="DIR", help="store raw logs, results.csv and table.md here")
+    found.add_argument("--out", metavar="DIR", help="store raw logs and results.csv here")
     found.add_argument("--jobs", type=int, metavar="N", help="units to run at once [1; 2 with --quick]")
     found.add_argument("--list", action="store_true", help="print the suites and exit")
     return found.parse_args()
 
 
+def fail(text):
+    progress(f"suites.py: {text}")
+    raise SystemExit(2)
+
+
 def ways(options):
     """Plain, `run`, and `run` with the allocator for small blocks."""
-    faultless = shutil.which(options.faultless)
-    if not faultless:
-        raise SystemExit(f"suites.py: no program {options.faultless}: build it or name it with --faultless")
+    faultless = shutil.which(options.faultless) or fail(f"no program {options.faultless}: build it or name it with --faultless")
     run = (os.path.abspath(faultless), "run", *shlex.split(options.policy))
     return [Way("plain", ()), Way("run", (*run, "--")), Way("small", (*run, "--small=mimalloc", "--"))]
 
@@ -61,71 +64,53 @@ def version(suite):
 
 
 def take(suite, box, jobs, wanted):
-    """Runs the units of a suite and gives their rows. Rows that are there already remain after a stop."""
+    """Runs the units of a suite: their rows, and why some are missing. Rows that are there already remain after a stop."""
     lacking = [name for name in suite.needs if not shutil.which(name)]
     if lacking:
         raise Skip(f"{', '.join(lacking)} not installed")
-    rows, whole = [], True
+    rows, note = [], ""
     units = [unit for unit in suite.units(box) if (unit.quick or not box.quick) and wanted in unit.name]
-    pool = ThreadPoolExecutor(jobs)
-    waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
-    try:
-        for done in as_completed(waiting):
-            try:
-                rows += done.result()
-            except OutOfTime:
-                whole = False
-        return rows, "" if whole else "out of time"
-    except KeyboardInterrupt:
-        return rows, "stopped"
-    finally:
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
+        try:
+            for done in as_completed(waiting):
+                try:
+                    rows += done.result()
+                except OutOfTime:
+                    note = "out of time"
+        except KeyboardInterrupt:
+            note = "stopped"
         pool.shutdown(wait=False, cancel_futures=True)
         box.stop()
-        pool.shutdown()
-
-
-class Table:
-    """The rows of the table, and all cases."""
-
-    def __init__(self, found):
-        self.ways, self.lines, self.rows = [way.name for way in found], [], []
-
-    def skipped(self, suite, reason):
-        self.lines.append([suite.name, "", what(suite), *[""] * len(self.ways), f"skipped: {reason}"])
-
-    def add(self, suite, found, rows, note):
-        self.rows += sorted(rows, key=lambda row: (row.unit, row.case))
-        said = [f"{way}: {number} {kind}" for way in self.ways[1:] for kind in ("different", "flaky")
-                if (number := sum(row.verdicts[way] == kind for row in rows))]
-        self.lines.append([suite.name, found, what(suite), *[counts(rows, way) for way in self.ways],
-                           "; ".join(said + [note] * bool(note)) or "none"])
-
-    def markdown(self):
-        head = ["program", "version", "what ran", *self.ways, "differences"]
-        text = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *self.lines]]
-        found = [(row, way) for row in self.rows for way, verdict in row.verdicts.items() if verdict != "same"]
-        if found:
-            text += ["", "| program | unit | case | way | verdict | plain | way's |", "|---|---|---|---|---|---|---|"]
-        text += [f"| {row.suite} | {row.unit} | {row.case} | {way} | {row.verdicts[way]} | {tally(row.outcomes['plain'])} | {tally(row.outcomes[way])} |"
-                 for row, way in found[:200]]
-        if len(found) > 200:
-            text.append(f"\n{len(found) - 200} more are in results.csv.")
-        return "\n".join(text) + "\n"
-
-    def store(self, folder):
-        (folder / "table.md").write_text(self.markdown())
-        with open(folder / "results.csv", "w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["suite", "unit", "case", *self.ways, *[f"{way} verdict" for way in self.ways[1:]]])
-            for row in self.rows:
-                table.writerow([row.suite, row.unit, row.case, *[tally(row.outcomes[way]) for way in self.ways], *row.verdicts.values()])
-
-    def different(self):
-        return any("different" in row.verdicts.values() for row in self.rows)
+    return rows, note
 
 
 def what(suite):
     return " ".join(suite.units.__doc__.split()).rstrip(".")
+
+
+def line(*cells):
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def report(suite, found, names, rows, note):
+    """The line of a suite, and a line below it for each difference."""
+    said = [f"{way}: {number} {kind}" for way in names[1:] for kind in ("different", "flaky")
+            if (number := sum(row.verdicts[way] == kind for row in rows))]
+    line(suite.name, found, what(suite), *[outcomes.counts(rows, way) for way in names], "; ".join(said + [note] * bool(note)) or "none")
+    for row in rows:
+        for way, verdict in row.verdicts.items():
+            if verdict != "same":
+                plain, own = (outcomes.tally(row.outcomes[name]) for name in ("plain", way))
+                line("", "", f"{row.unit}: {row.case}", plain, f"{way}: {own}", "", verdict)
+
+
+def store(folder, names, rows):
+    with open(folder / "results.csv", "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["suite", "unit", "case", *names, *[f"{way} verdict" for way in names[1:]]])
+        for row in rows:
+            table.writerow([row.suite, row.unit, row.case, *[outcomes.tally(row.outcomes[way]) for way in names], *row.verdicts.values()])
 
 
 def chosen(options):
@@ -137,37 +122,34 @@ def chosen(options):
     texts = dict(word.partition("/")[::2] for word in options.only.split(","))
     unknown = texts.keys() - {suite.name for suite in outcomes.SUITES}
     if unknown:
-        raise SystemExit(f"suites.py: no suite {', '.join(sorted(unknown))}: --list names them")
+        fail(f"no suite {', '.join(sorted(unknown))}: --list names them")
     return [(suite, texts[suite.name]) for suite in outcomes.SUITES if suite.name in texts]
 
 
-def run(options, table, found):
+def run(options, found):
+    """All rows, and whether the run came to its end."""
     deadline = time.monotonic() + (QUICK_S - SPARE_S if options.quick else 86400)
-    suites = chosen(options)
+    suites, names, all_rows, note = chosen(options), [way.name for way in found], [], ""
+    line("program", "version", "what ran", *names, "differences")
+    line(*["---"] * (len(names) + 4))
     with tempfile.TemporaryDirectory(prefix="suites-", ignore_cleanup_errors=True) as work:
         os.chmod(work, 0o755)
         for number, (suite, wanted) in enumerate(suites):
             progress(f"[{number + 1}/{len(suites)}] {suite.name}: {what(suite)}")
-            box, note = Box(Path(work) / suite.name, found, deadline, options.out, options.quick, options.install), ""
+            box = Box(Path(work) / suite.name, found, deadline, options.out, options.quick, options.install)
             try:
                 rows, note = take(suite, box, options.jobs or 1 + options.quick, wanted)
-                table.add(suite, box.version or version(suite), rows, note)
-            except (Skip, OutOfTime, KeyboardInterrupt) as reason:
-                note = {OutOfTime: "out of time", KeyboardInterrupt: "stopped"}.get(type(reason), str(reason))
-                table.skipped(suite, note)
+                rows.sort(key=lambda row: (row.unit, row.case))
+                report(suite, box.version or version(suite), names, rows, note)
+                all_rows += rows
+            except (Skip, OutOfTime) as reason:
+                line(suite.name, "", what(suite), *[""] * len(names), f"skipped: {reason or 'out of time'}")
             if options.out:
-                table.store(options.out)
+                store(options.out, names, all_rows)
             if note == "stopped":
-                return False
+                break
             shutil.rmtree(box.directory, ignore_errors=True)
-    return True
-
-
-def stop_once(*_):
-    """The first signal ends the run with a partial table; later ones must not end the table."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    return all_rows, note != "stopped"
 
 
 def main():
@@ -183,21 +165,13 @@ def main():
         options.out = Path(options.out).resolve()
         options.out.mkdir(parents=True, exist_ok=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop_once)
-    table = Table(found)
-    whole = run(options, table, found)
-    print(table.markdown(), end="")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    rows, whole = run(options, found)
     if not whole:
         progress("stopped: the table is partial")
-    return 1 if whole and table.different() else 0 if whole else 2
+        return 2
+    return int(any("different" in row.verdicts.values() for row in rows))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            progress(end.code)
-            sys.exit(2)
-        raise
+    sys.exit(main())

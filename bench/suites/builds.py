@@ -1,4 +1,4 @@
-"""Compilers and builds: g++ -j, clang, cargo; Rust programs with an allocator of their own."""
+"""Compilers and builds: g++ -j, clang; cargo, and Rust programs with an allocator of their own."""
 from .outcomes import Skip, job, suite
 
 CPP = r"""#include <algorithm>
@@ -36,27 +36,6 @@ def cplusplus(box):
     yield job("clang++", f"command -v clang++ >/dev/null || exit 0; {make} -j2 CXX=clang++ CXXFLAGS=-O2 && sha256sum *.o && ./t")
 
 
-RUST = """pub fn total(words: &[String]) -> usize { words.iter().map(String::len).sum() }
-#[cfg(test)] mod tests { use super::*; use std::collections::HashMap; use std::thread;
-  fn some(n: usize) -> Vec<String> { (0..n).map(|i| "x".repeat(i * 7919 % 3000)).collect() }
-  #[test] fn threads() { let all: Vec<usize> = (0..8).map(|n| thread::spawn(move || total(&some(n * 100)))).map(|t| t.join().unwrap()).collect(); assert_eq!(all[0], 0); }
-  #[test] fn maps() { let mut m = HashMap::new(); for i in 0..200_000u64 { *m.entry(i * 7919 % 5003).or_insert(0u64) += i; } assert_eq!(m.len(), 5003); }
-  #[test] #[should_panic] fn panics() { some(3)[9].len(); }
-  #[test] fn child() { let out = std::process::Command::new("sort").arg("/etc/passwd").output().unwrap(); assert!(out.status.success() && !out.stdout.is_empty()); } }
-"""
-
-
-@suite("cargo", version="cargo --version", needs=("cargo", "cc"))
-def cargo(box):
-    """Builds and tests a generated crate offline: cargo, rustc, rustdoc and the tests."""
-    box.write("Cargo.toml", "[package]\nname = \"generated\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n")
-    box.write("src/lib.rs", RUST)
-    copy = f"cp -r {box.inputs}/Cargo.toml {box.inputs}/src . && "
-    yield job("cargo test", copy + "cargo test -q --offline -- --test-threads=4", noise="finished in", limit_s=300)
-    yield job("rustc", f"rustc --edition 2021 --crate-type lib -C opt-level=3 -C codegen-units=2 --emit=obj,llvm-ir -o o {box.inputs}/src/lib.rs; sha256sum o.o", errors=False)
-    yield job("cargo doc", copy + "cargo doc -q --offline && find target/doc/generated -name '*.html' | sort", limit_s=300)
-
-
 OWN = """#[global_allocator] static ALLOCATOR: {path} = {path};
 fn main() {{ let all: Vec<u64> = (0..8u64).map(|n| std::thread::spawn(move || {{ let mut keep: Vec<Vec<u8>> = Vec::new(); let mut sum = 0u64;
   for i in 0..3000u64 {{ let mut v = vec![(i + n) as u8; (i * 7919 % 200_000) as usize]; v.resize(v.len() * 2, 1); sum = sum.wrapping_mul(31) + v.iter().step_by(997).map(|b| *b as u64).sum::<u64>(); keep.push(v); if keep.len() > 20 {{ keep.swap_remove((i % 20) as usize); }} }} sum }})).map(|t| t.join().unwrap()).collect();
@@ -66,7 +45,7 @@ fn main() {{ let all: Vec<u64> = (0..8u64).map(|n| std::thread::spawn(move || {{
 
 @suite("rust", version="rustc --version", needs=("cargo", "cc"))
 def rust(box):
-    """Programs whose global allocator is jemalloc, mimalloc or the system's. The crates come from the registry (--install)."""
+    """cargo; and programs whose global allocator is jemalloc, mimalloc or the system's. The crates come from the registry (--install)."""
     if not box.install:
         raise Skip("needs crates: --install fetches them")
     jemalloc, mimalloc = "tikv_jemallocator::Jemalloc", "mimalloc::MiMalloc"
@@ -77,3 +56,4 @@ def rust(box):
         box.write(f"{name}/src/main.rs", OWN.format(path=path))
         box.prepare(f"cd {name} && cargo build -q --release", limit_s=900)
         yield job(name, f"{box.inputs}/{name}/target/release/t")
+    yield job("cargo build", f"cp -r {box.inputs}/override t && rm -rf t/target && cd t && cargo build -q --offline && target/debug/t", limit_s=900)

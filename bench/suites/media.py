@@ -1,4 +1,4 @@
-"""Media and documents: ffmpeg, ImageMagick, Chromium."""
+"""Media and documents: ffmpeg, Chromium."""
 from .outcomes import job, suite
 
 ENCODERS = {
@@ -23,20 +23,6 @@ def ffmpeg(box):
             yield job(codec, f"{start} -f lavfi -i 'aevalsrc=sin(t*t*900)|sin(300*t):d=20:s=48000' -c:a {codec} {exact} o.mkv && sha256sum o.mkv && {start} -i o.mkv -f md5 -")
     yield job("filters", f"{start} {source} -vf 'scale=1280:720,hue=s=2,gblur=3,rotate=0.1,split[a][b];[a]vflip[c];[b][c]hstack' -f framemd5 -")
     yield job("concurrent", f"for i in 1 2 3 4; do {start} {source} -c:v mpeg4 {exact} $i.mkv & done; wait; sha256sum ?.mkv")
-
-
-@suite("imagemagick", version="convert-im6.q16 -version", needs=("convert-im6.q16", "identify-im6.q16"))
-def imagemagick(box):
-    """Chains of convert: resize, blur, distort, compose, quantize, formats; compared by signature."""
-    start, last = "convert-im6.q16 -seed 7", "-format '%# %wx%h\\n' info:"
-    for name, chain in {
-            "resize": "-size 1500x1000 plasma:red-blue -resize 3000x -unsharp 0x1 -resize 700x", "blur": "-size 900x900 plasma: -blur 0x5 -motion-blur 0x9+30",
-            "distort": "-size 800x800 plasma: -virtual-pixel mirror -distort Barrel '0.1 0 0' -swirl 60", "quantize": "-size 900x600 plasma: -colors 50 -dither FloydSteinberg",
-            "compose": r"-size 800x600 plasma: \( -clone 0 -flip -negate \) -compose multiply -composite -rotate 33",
-            "limits": "-limit memory 2MB -limit map 2MB -size 600x400 plasma: -resize 50%"}.items():
-        yield job(name, f"{start} {chain} {last}")
-    for ending in ("png", "jpg", "tiff", "gif", "webp"):
-        yield job(f"format {ending}", f"{start} -size 1000x700 plasma:fractal -strip a.{ending} && identify-im6.q16 -format '%# %m %wx%h\\n' a.{ending}")
 
 
 PAGE = """<!doctype html><title>p</title><canvas id=c width=600 height=400></canvas><div id=d></div><script>

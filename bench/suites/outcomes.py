@@ -4,9 +4,8 @@ A suite yields units. A unit runs in one way, in an empty directory of its own, 
 outcome is a text that begins with pass, fail or skip. The ways are plain, `faultless run` and `faultless run --small=mimalloc`.
 """
 import contextlib, hashlib, os, re, shlex, shutil, signal, subprocess, sys, threading, time
-from collections import Counter
+from collections import Counter, namedtuple
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
 
 # The longest run of one unit with --quick.
 QUICK_LIMIT_S = 15
@@ -26,44 +25,17 @@ class OutOfTime(Exception):
     """The time of the whole program is over."""
 
 
-class Way(NamedTuple):
-    name: str
-    # What stands before a command.
-    words: tuple
-
-
-class Ran(NamedTuple):
-    # None after a timeout.
-    status: Optional[int]
-    out: bytes
-    err: bytes
-
-
-class Unit(NamedTuple):
-    name: str
-    # Given a Place: outcomes by case.
-    run: Callable
-    quick: bool = True
-
-
-class Suite(NamedTuple):
-    name: str
-    # Given a Box: yields the units. Its doc comment is the table's "what ran".
-    units: Callable
-    # The command that prints the version.
-    version: str
-    # Programs that must be on the PATH.
-    needs: tuple
-    quick: bool
-
-
-class Row(NamedTuple):
-    """One case: by way its outcomes in the order of the runs, and by way "same", "flaky" or "different"."""
-    suite: str
-    unit: str
-    case: str
-    outcomes: dict
-    verdicts: dict
+# `words` stand before a command.
+Way = namedtuple("Way", "name words")
+# `status` is None after a timeout.
+Ran = namedtuple("Ran", "status out err")
+# `run` is given a Place and returns outcomes by case.
+Unit = namedtuple("Unit", "name run quick")
+# `units` is given a Box and yields units; its doc comment is the table's "what ran". `version` is the command that prints the
+# version, and `needs` are programs that must be on the PATH.
+Suite = namedtuple("Suite", "name units version needs quick")
+# One case: by way its outcomes in the order of the runs, and by way "same", "flaky" or "different".
+Row = namedtuple("Row", "suite unit case outcomes verdicts")
 
 
 def suite(name, version, needs=(), quick=False):
@@ -226,7 +198,7 @@ def steps(name, command, limit_s=300, user=None):
         ran = place.call(["bash", "-c", command.replace("{run}", shlex.join(place.way.words))], limit_s, user)
         found = {case: f"pass {value}" for case, value in re.findall(r"(?m)^([\w ,.+-]+): (.*)$", ran.out.decode(errors="replace"))}
         return found | {f"{name}: exit": outcome(ran, errors=False, out=False)}
-    return Unit(name, run)
+    return Unit(name, run, True)
 
 
 def verdict(plain, other):

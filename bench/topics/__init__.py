@@ -6,7 +6,7 @@ from harness import record
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PROGRAMS = os.path.join(HERE, "programs")
-MODULES = ("pairs", "truth", "differences", "servers", "pictures", "others")
+MODULES = ("pairs", "truth", "differences", "servers", "pictures")
 
 
 class Topic(NamedTuple):

@@ -1,9 +1,9 @@
-"""Do `stat` and `record` say the truth? Short programs beside a recording of every fault, and sites beside a program that
-counts and times its own touches. (`doctor --check` asks the same about programs that only fault: topic `check`.)"""
-import itertools, json, os, random, shutil, statistics, tempfile
+"""Do `stat` and `record` say the truth? Short programs beside a recording of every fault, counts beside those of `perf stat`,
+and sites beside a program that counts and times its own touches. (Topic `check` asks the same of programs that only fault.)"""
+import itertools, json, os, random, re, shlex, shutil, statistics, tempfile
 
 from harness import record
-from harness.figures import interval, text
+from harness.figures import interval, median, text
 from harness.process import output, warm
 from harness.rounds import rounds
 from topics import json_of, left_out, rows_of, topic
@@ -71,6 +71,45 @@ def take_short(to):
                 row = verb(to, SHORT[name])
                 if number >= 0:
                     table.row(name, number, verb.__name__, *row)
+
+
+# Rows of `stat` that come from wait4: no event counts them, so no counter of other programs does.
+NOT_COUNTED = ("before_exec", "populate", "kernel_or_populate")
+COUNTED = {"touch": "./touch 64 1 1", "calloc-full": "faultless workload --quiet calloc-full", "gcc": "gcc -O1 -c -o functions.o functions.c",
+           "python3": "python3 -I -c 'print(sum(len(str(i)) for i in list(range(300000))))'"}
+
+
+def counted_by_perf(to, words):
+    output(["perf", "stat", "-x,", "-e", "page-faults", "-o", "perf.csv", "--", *words])
+    with open("perf.csv") as file:
+        return int(re.search(r"(?m)^(\d+),,page-faults", file.read())[1])
+
+
+def counted_by_stat(to, words):
+    output([to.faultless, "stat", "--json", "-o", "stat.json", "--", *words])
+    return sum(row["faults"] for row in json_of("stat.json")["rows"] if row["kind"] not in NOT_COUNTED)
+
+
+def print_counts(paths):
+    rows = rows_of(paths, "side")
+    print(f"{'check':14} {'n':>3} {'perf stat':>10} {'stat':>10} {'perf stat / stat':>24}")
+    for name in dict.fromkeys(row["check"] for row in rows):
+        theirs, ours = ({row["round"]: float(row["value"]) for row in rows if (row["check"], row["side"]) == (name, side)} for side in ("theirs", "ours"))
+        ratio = interval([theirs[number] / ours[number] for number in theirs if number in ours])
+        print(f"{name:14} {ratio.count:3} {median(theirs.values()):10.0f} {median(ours.values()):10.0f} {text(ratio, 4):>24}")
+
+
+@topic("crosschecks", print_counts, rounds=12)
+def take_crosschecks(to):
+    """faults of the same programs as `perf stat` counts them; addresses are random, so starts differ by some"""
+    to.built("touch", "touch.c")
+    with to.table("crosschecks", ["round", "check", "side", "value"]) as table:
+        for number, order in rounds(to.rounds, COUNTED, warmup=1, name="crosschecks"):
+            for name in order:
+                for side, count in (("theirs", counted_by_perf), ("ours", counted_by_stat)):
+                    value = count(to, shlex.split(COUNTED[name]))
+                    if number >= 0:
+                        table.row(number, name, side, value)
 
 
 SITES = ["first_write", "read_zero", "write_after_read", "refault", "read_file", "write_file", "shared_leaf"]
