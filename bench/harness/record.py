@@ -160,11 +160,16 @@ class Record:
         summary([self.path])
 
 
+def lines(path):
+    """The lines of a file, compressed or not."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
+        return file.read().splitlines()
+
+
 def read(path):
     """Rows as dictionaries, and the comments: name -> text. Ends the script if this is no table."""
     try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
-            found = file.read().splitlines()
+        found = lines(path)
     except (OSError, UnicodeDecodeError, EOFError) as error:
         fail(f"{path}: {getattr(error, 'strerror', None) or error}")
     comments = dict(line[2:].partition(": ")[::2] for line in found if line.startswith("# "))

@@ -1,6 +1,6 @@
 /* A program with planted regressions: `planted NAME` does the usual work and some more in one function. Without a name
  * it does the usual work. Each regression takes at least 5 % more memory, but "price" takes other pages: as many faults, which
- * cost more. bench/topics/differences.py knows the functions. */
+ * cost more. bench/topics/accuracy.py knows the functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

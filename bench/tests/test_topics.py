@@ -2,7 +2,7 @@
 import contextlib, gzip, importlib, io, json, os, tempfile, unittest
 
 import topics
-from topics import differences
+from topics import accuracy
 
 
 def answer(now, over, site=""):
@@ -25,20 +25,20 @@ class Topics(unittest.TestCase):
             importlib.import_module(f"topics.{name}")
 
     def test_every_topic_says_in_one_line_what_it_asks(self):
-        self.assertGreater(len(topics.TOPICS), 15)
+        self.assertGreater(len(topics.TOPICS), 10)
         for name, topic in topics.TOPICS.items():
             self.assertTrue(0 < len(topic.take.__doc__.splitlines()[0]) < 120, name)
 
     def test_a_function_is_named_as_itself_or_as_the_caller_and_not_by_a_part_of_its_name(self):
-        self.assertTrue(differences.is_named("load_rows", "touched <- load_rows"))
-        self.assertTrue(differences.is_named("grow_tree", "planted::grow_tree <- planted::main"))
-        self.assertFalse(differences.is_named("index", "build_index <- main") or differences.is_named("walk", ""))
+        self.assertTrue(accuracy.is_named("load_rows", "touched <- load_rows"))
+        self.assertTrue(accuracy.is_named("grow_tree", "planted::grow_tree <- planted::main"))
+        self.assertFalse(accuracy.is_named("index", "build_index <- main") or accuracy.is_named("walk", ""))
 
     def test_the_summary_of_gate_counts_alarms_and_catches(self):
-        rows = [differences.gate_row("real", "gcc", number, int(over), answer(1000, over)) for number, over in enumerate([False, True])]
-        rows.append(differences.gate_row("planted", "c leak", 0, 1, answer(1060, True, "load_rows"), "load_rows"))
-        self.assertEqual(dict(zip(differences.GATE_FIELDS, rows[2]))["over"], "faults peak_rss_bytes")
-        lines = printed("gate", "gate.csv.gz", "\n".join(",".join(map(str, row)) for row in [differences.GATE_FIELDS, *rows]) + "\n")
+        rows = [accuracy.gate_row("real", "gcc", number, int(over), answer(1000, over)) for number, over in enumerate([False, True])]
+        rows.append(accuracy.gate_row("planted", "c leak", 0, 1, answer(1060, True, "load_rows"), "load_rows"))
+        self.assertEqual(dict(zip(accuracy.GATE_FIELDS, rows[2]))["over"], "faults peak_rss_bytes")
+        lines = printed("gate", "gate.csv.gz", "\n".join(",".join(map(str, row)) for row in [accuracy.GATE_FIELDS, *rows]) + "\n")
         self.assertEqual(lines[1].split()[:3], ["gcc", "2", "1"])
         self.assertEqual(lines[-1].split(), ["c", "leak", "6.0%", "yes", "yes", "load_rows"])
 

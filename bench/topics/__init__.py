@@ -6,7 +6,7 @@ from harness import record
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PROGRAMS = os.path.join(HERE, "programs")
-MODULES = ("pairs", "truth", "differences", "servers", "pictures")
+MODULES = ("pairs", "accuracy", "servers", "pictures")
 
 
 class Topic(NamedTuple):
@@ -55,14 +55,22 @@ class To:
                 file.write(data)
         self.files.append(path)
 
-    def keep(self, name, *words, user=None):
-        """Stores what a verb of faultless prints, and returns it if it is JSON."""
-        done = subprocess.run([self.faultless, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, user=user)
+    def printed(self, *words):
+        """What a verb of faultless prints."""
+        done = subprocess.run([self.faultless, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         # 1 is an answer too: no.
         if done.returncode > 1:
             record.fail(f"faultless {' '.join(words)}: status {done.returncode}")
-        self.store(name, done.stdout)
-        return json.loads(done.stdout) if ".json" in name else None
+        return done.stdout
+
+    def said(self, *words):
+        """The JSON document that a verb prints."""
+        return json.loads(self.printed(*words))
+
+    def keep(self, name, *words):
+        """Stores what a verb prints."""
+        self.store(name, self.printed(*words))
+        return True
 
     def built(self, name, source, *flags):
         """Compiles a program of programs/ into the working directory."""

@@ -11,7 +11,7 @@ HERTZ = 4999
 # Memory of a round: so little that the hypervisor has backed all of it, since other faults would look like work; and how
 # many rounds touch about as much as the document does.
 MIB, TOUCHES = 200, 10
-THREADS = (1, 2, 4)
+THREADS = ("1", "2", "4")
 
 
 def print_flame(paths):
@@ -21,22 +21,26 @@ def print_flame(paths):
             print(f"{count} threads: {picture['samples']} samples, {parts}")
 
 
-@topic("flame", print_flame)
+@topic("flame", print_flame, rounds=15)
 def take_flame(to):
     """the kernel's work and locks while 1, 2 and more threads (-- N N ...) touch new memory; needs root"""
+    counts = to.more or THREADS
     if os.geteuid() != 0:
         record.fail("only root sees the kernel's functions: run it as root")
     to.built("touch", "touch.c")
     pictures = {}
-    for count in map(int, to.more or THREADS):
-        command = ["./touch", str(MIB), str(count), str(TOUCHES)]
+    for count in counts:
+        command = ["./touch", str(MIB), count, str(TOUCHES)]
         warm(MIB)
         output([to.faultless, "record", "-F", str(HERTZ), "-o", "kernel.trace", "--", *command])
         output([to.faultless, "flame", "--kernel", "-o", "picture.svg", "kernel.trace"])
         with open("picture.svg", "rb") as file:
             to.store(f"threads-{count}.svg", file.read())
-        pictures[str(count)] = json.loads(output([to.faultless, "flame", "--kernel", "--json", "kernel.trace"]))
+        pictures[count] = to.said("flame", "--kernel", "--json", "kernel.trace")
     to.store("kernel.json.gz", json.dumps(pictures, indent=1).encode())
+    to.printed("lab", "phases", f"threads={','.join(counts)}", "samples=10000", "--rounds", str(to.rounds), "-o", "phases")
+    with open("phases/samples.csv", "rb") as file:
+        to.store("phases.csv.gz", file.read())
 
 
 PATTERN = "fooo?bar"

@@ -4,7 +4,7 @@ import contextlib, glob, os, random, re, shutil, subprocess, time
 from harness import record
 from harness.figures import interval, text
 from harness.limits import judge
-from topics import left_out, rows_of, topic
+from topics import json_of, left_out, rows_of, topic
 
 FIELDS = ["server", "part", "round", "arm", "value", "status", "errors", "descriptors", "threads", "events"]
 # Throughput with a watcher, divided by that without, must be so much.
@@ -18,13 +18,13 @@ SQL = "psql -h $PWD -Atc '{}' postgres"
 SERVERS = {
     "redis": {
         "needs": "redis-server", "prepare": "true", "start": "exec redis-server --port 0 --unixsocket redis.sock --save '' --appendonly no",
-        "ready": REDIS + "ping | grep -q PONG", "load": "exec redis-benchmark -s redis.sock -l -q -c 8 -d 400 -r 100000 -t set,get",
+        "fixed": "redis-benchmark -s redis.sock -q -n 200000 -c 8 -d 4000 -r 20000 -t set", "ready": REDIS + "ping | grep -q PONG", "load": "exec redis-benchmark -s redis.sock -l -q -c 8 -d 400 -r 100000 -t set,get",
         "pids": REDIS + "info server | grep process_id", "requests": REDIS + "info stats | grep total_commands",
         "errors": REDIS + "info errorstats | grep -c errorstat_", "stop": REDIS + "shutdown nosave"},
     "postgres": {
         "needs": "postgres", "prepare": "initdb -D data -A trust", "start": "exec postgres -D data -k $PWD -h '' -c shared_buffers=256MB",
         "ready": f"{SQL.format('select 1')} && (test -f filled || pgbench -h $PWD -i -q -s 5 postgres && touch filled)",
-        "load": "exec pgbench -h $PWD -n -S -c 4 -T 100000 postgres",
+        "load": "exec pgbench -h $PWD -n -S -c 4 -T 100000 postgres", "fixed": "pgbench -h $PWD -n -S -c 4 -t 2000 -C postgres",
         "pids": "read -r main <data/postmaster.pid; echo $main; cat /proc/$main/task/$main/children",
         "requests": SQL.format("select sum(xact_commit) from pg_stat_database"),
         "errors": SQL.format("select sum(xact_rollback + deadlocks) from pg_stat_database"), "stop": "pg_ctl -D data -m fast stop"},
@@ -36,25 +36,33 @@ class Server:
 
     def __init__(self, name):
         self.name, self.commands, self.folder = name, SERVERS[name], os.path.abspath(f"server-{name}")
-        self.user = "postgres" if name == "postgres" else None
+        self.user = ["runuser", "-u", "postgres", "--"] if name == "postgres" else []
         os.makedirs(self.folder, exist_ok=True)
         if self.user:
-            shutil.chown(self.folder, self.user)
+            shutil.chown(self.folder, "postgres")
         self.sh("prepare")
 
-    def begin(self, what):
-        return subprocess.Popen(["sh", "-c", self.commands[what]], cwd=self.folder, user=self.user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def begin(self, what, before=()):
+        return subprocess.Popen([*before, *self.user, "sh", "-c", self.commands[what]], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def sh(self, what):
-        done = subprocess.run(["sh", "-c", self.commands[what]], cwd=self.folder, user=self.user, capture_output=True, text=True)
+        done = subprocess.run([*self.user, "sh", "-c", self.commands[what]], cwd=self.folder, capture_output=True, text=True)
         return done.returncode, [int(number) for number in re.findall(r"\d+", done.stdout)]
 
-    def __enter__(self):
-        self.process, begin = self.begin("start"), time.monotonic()
+    def start(self, before=()):
+        self.process, begin = self.begin("start", before), time.monotonic()
         while self.sh("ready")[0]:
             if time.monotonic() - begin > 60:
                 record.fail(f"{self.name} did not become ready in time")
             time.sleep(0.05)
+
+    def stop(self):
+        self.sh("stop")
+        self.process.wait(30)
+
+    def __enter__(self):
+        """Under load."""
+        self.start()
         # Before the load, whose connections count too.
         self.before = self.held()
         self.load = self.begin("load")
@@ -63,8 +71,7 @@ class Server:
 
     def __exit__(self, *_):
         self.end_load()
-        self.sh("stop")
-        self.process.wait(30)
+        self.stop()
 
     def end_load(self):
         """Whether the load was still running."""
@@ -116,6 +123,28 @@ def windows(to, name, table):
                     table.row(name, "window", number, arm, rate, watching.wait() if watching else 0, "", "", "", "")
 
 
+def figures(to, name, table):
+    """Faults of a fixed load, by `stat -p`, and by `stat` around the server with the load and without."""
+    server, counted = Server(name), lambda: sum(row["faults"] for row in json_of("counted.json")["rows"])
+    around = [to.faultless, "stat", "--json", "-o", os.path.abspath("counted.json")]
+    for number in range(min(to.rounds, 3)):
+        found = {}
+        for what in ("pids", "fixed"):
+            server.start([*around, "--"])
+            server.sh(what)
+            server.stop()
+            found[what] = counted()
+        server.start()
+        watching = subprocess.Popen([*around, "-p", ",".join(map(str, server.sh("pids")[1]))], stderr=subprocess.DEVNULL)
+        time.sleep(2)
+        server.sh("fixed")
+        watching.send_signal(2)
+        watching.wait()
+        server.stop()
+        for arm, faults in (("under stat", found["fixed"] - found["pids"]), ("stat -p", counted())):
+            table.row(name, "figures", number, arm, faults, 0, "", "", "", "")
+
+
 def print_attach(paths):
     rows = rows_of(paths, "descriptors")
     of = lambda **wanted: [row for row in rows if all(row[key] == value for key, value in wanted.items())]
@@ -141,5 +170,5 @@ def take_attach(to):
             if not shutil.which(commands["needs"]):
                 left_out(name, f"{commands['needs']} is not installed")
                 continue
-            for part in (cycles, windows):
+            for part in (cycles, windows, figures):
                 part(to, name, table)

@@ -1,10 +1,71 @@
-"""Do `diff` and `check` name what changed, and nothing else? Programs with planted regressions, and programs without."""
+"""Is it true what the profiler says? `stat` on short programs beside a recording of every fault; `diff` and `check` on programs
+with planted regressions, and on programs without."""
 import itertools, json, os, random, shutil, subprocess, sys
 
 from harness import record
+from harness.figures import median
 from harness.process import output, warm
 from harness.rounds import rounds
-from topics import PROGRAMS, rows_of, topic
+from topics import PROGRAMS, json_of, left_out, rows_of, topic
+
+SHORT = {
+    "gcc -c": "gcc -c small.c -o small.o", "python3 json": "python3 -c 'import json'", "node": "node -e 1", "java": "java -version",
+    "git log": f"git -C {record.ROOT} log --stat -20", "sort 10 MB": "sort ten.txt -o sorted.txt", "zstd 5 MB": "zstd -qf five.txt -o five.zst",
+    "go version": "go version", "rustc": "rustc --version", "find": "find /usr/share/doc",
+    "200 children": "sh -c 'i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done'",
+    "sqlite3": "sqlite3 :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 100000) "
+    "insert into t select x, hex(x) from c; select count(*), sum(a) from t'",
+}
+SHORT_FIELDS = ["program", "round", "verb", "seconds", "low", "high", "faults", "majors", "cpu_s", "timed"]
+
+
+def stat(to, command):
+    output([to.faultless, "stat", "--json", "-o", "stat.json", "--", "sh", "-c", f"exec {command}"])
+    said = json_of("stat.json")
+    seconds, usage = said["time"]["seconds"], said["usage"]
+    return [seconds["value"], seconds["low"], seconds["high"], sum(row["faults"] for row in said["rows"]), usage["major_faults"],
+            (usage["user_ns"] + usage["system_ns"]) / 1e9, said["time"]["timed"]]
+
+
+def every_fault(to, command):
+    output([to.faultless, "record", "--all", "-o", "all.trace", "--", "sh", "-c", f"exec {command}"])
+    said = json.loads(output([to.faultless, "report", "--json", "all.trace"]))
+    return [*(said["time_ns"][end] / 1e9 for end in ("value", "low", "high")), said["faults"], said.get("usage", {}).get("major_faults", ""),
+            said["cpu_ns"] / 1e9, said["coverage"]["timed"]]
+
+
+def print_short(paths):
+    rows = rows_of(paths, "majors")
+    print(f"{'program':14} {'faults':>7} {'stat ms':>8} {'high/low':>8} {'max/min':>7} {'stat / --all':>12}")
+    for name in dict.fromkeys(row["program"] for row in rows):
+        ours, every = ([row for row in rows if (row["program"], row["verb"]) == (name, verb)] for verb in ("stat", "every_fault"))
+        values = [float(row["seconds"]) for row in ours]
+        faults, ratio = median([float(row["faults"]) for row in ours]), median(values) / median([float(row["seconds"]) for row in every])
+        width = median([float(row["high"]) / float(row["low"]) for row in ours])
+        print(f"{name:14} {faults:7.0f} {1e3 * median(values):8.2f} {width:8.2f} {max(values) / min(values):7.2f} {ratio:12.2f}")
+
+
+@topic("short", print_short, rounds=10)
+def take_short(to):
+    """* `stat` and `record --all` on short programs
+
+    `record --all` records each fault, and a fault reads longer if caches are colder: its time is no truth."""
+    with open("small.c", "w") as file:
+        file.write('#include <stdio.h>\nint main(void) { return printf("hi\\n") < 0; }\n')
+    lines = "".join(f"{number}\n" for number in random.Random(1).sample(range(1, 1_400_001), 1_400_000))
+    for name, length in [("ten.txt", len(lines)), ("five.txt", 5_000_000)]:
+        with open(name, "w") as file:
+            file.write(lines[:length])
+    names = [name for name, command in SHORT.items() if shutil.which(command.split()[0])]
+    for name in SHORT.keys() - set(names):
+        left_out(name, "not installed")
+    with to.table("short", SHORT_FIELDS) as table:
+        for number, order in rounds(to.rounds, itertools.product(names, (stat, every_fault)), warmup=1, name="short"):
+            for name, verb in order:
+                row = verb(to, SHORT[name])
+                if number >= 0:
+                    table.row(name, number, verb.__name__, *row)
+
 
 # Program -> its planted regressions, and the function that must be named. Python 3.12 or later names its functions.
 PLANTED = {"./planted-c": {"leak": "load_rows", "index": "build_index", "passes": "sort_passes", "stack": "walk", "copy": "run_child", "sparse": "fill_table"},
@@ -12,7 +73,7 @@ PLANTED = {"./planted-c": {"leak": "load_rows", "index": "build_index", "passes"
 # As many faults of a dearer kind: no count grows, so it is for `diff` alone.
 PRICE = {"price": "look_up"}
 GROUP = 10
-DIFF_FIELDS = ["round", "user", "program", "planted", "recordings", "right", "named", "others", "price_ratio", "warnings"]
+DIFF_FIELDS = ["round", "user", "program", "planted", "pair", "recordings", "right", "named", "others", "price_ratio", "warnings"]
 
 
 def planted_programs(to):
@@ -31,7 +92,8 @@ def diff_row(to, user, command, planted, function, before, after):
     diff = json.loads(output([to.faultless, "diff", "--json", *before, "--against", *after], user))
     named = [f"{row['class']} {row['name']}" for row in diff["rows"] if row["class"] != "unchanged"]
     right = bool(named) and is_named(function, named[0].partition(" ")[2]) if function else not named
-    return [user or "root", command, planted, len(before), int(right), named[0] if named else "", max(len(named) - 1, 0),
+    pair = planted if planted in ("self", "price") else "pages"
+    return [user or "root", command, planted, pair, len(before), int(right), named[0] if named else "", max(len(named) - 1, 0),
             round(diff["price"]["ratio"]["value"], 4), len(diff["warnings"])]
 
 
