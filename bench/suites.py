@@ -143,7 +143,7 @@ def run(options, found):
                 report(suite, box.version or version(suite), names, rows, note)
                 all_rows += rows
             except (Skip, OutOfTime) as reason:
-                line(suite.name, "", what(suite), *[""] * len(names), f"skipped: {reason or 'out of time'}")
+                line(suite.name, "", what(suite), *[""] * len(names), f"skipped: {str(reason) or 'out of time'}")
             if options.out:
                 store(options.out, names, all_rows)
             if note == "stopped":

@@ -4,8 +4,7 @@
     bench/take.py --list
     bench/take.py --host xeon-2cpu run stat
     bench/take.py --host xeon-2cpu peers -- mimalloc3=BUILD/libmimalloc.so
-    bench/take.py --trial DIR --faultless target/debug/faultless --rounds 1 sites
-    bench/take.py --summary record/sites/*/sites.csv.gz
+    bench/take.py --trial DIR --faultless target/debug/faultless --rounds 1 short
 
 Builds the release binary of this clean commit and copies it, so that no later build changes what is measured. Nothing
 else should run meanwhile. Without topics it takes those marked with *. Options after -- go to the topic.
@@ -24,7 +23,6 @@ def arguments():
     parser = record.parser(__doc__)
     parser.add_argument("--host", default="host", help="name of this machine [%(default)s]")
     parser.add_argument("--list", action="store_true", help="print the topics and exit")
-    parser.add_argument("--summary", nargs="+", metavar="FILE", help="print the summary of files of one topic and exit")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds, instead of each topic's own")
     parser.add_argument("--python", default="python3", metavar="PATH", help="a Python with NumPy and pandas, not of a virtual environment [%(default)s]")
     parser.add_argument("--trial", metavar="DIR", help="write to DIR instead of record/; the commit need not be clean")
@@ -74,17 +72,8 @@ def take(args):
         for name in args.topics or [name for name, topic in topics.TOPICS.items() if topic.take.__doc__.startswith("*")]:
             to = topics.To(args, name, os.path.join(root, name, f"{date}-{args.host}"))
             topics.TOPICS[name].take(to)
-            if to.files:
-                topics.TOPICS[name].summary(to.files)
+            print(f"{name}: {to.folder}")
         os.chdir("/")
-
-
-def summarize(paths):
-    """The topic is in the path: record/TOPIC/DATE-HOST/FILE."""
-    name = os.path.basename(os.path.dirname(os.path.dirname(os.path.realpath(paths[0]))))
-    if name not in topics.TOPICS:
-        record.fail(f"{paths[0]}: not a file of a topic: record/TOPIC/DATE-HOST/FILE")
-    topics.TOPICS[name].summary(paths)
 
 
 def main():
@@ -94,8 +83,6 @@ def main():
     if args.list:
         for name, topic in topics.TOPICS.items():
             print(f"{name:12} {topic.take.__doc__.splitlines()[0]}")
-    elif args.summary:
-        summarize(args.summary)
     else:
         take(args)
 

@@ -10,9 +10,6 @@ if(isMainThread){const out=[];let left=12;for(let i=0;i<12;i++){const w=new Work
 w.on('exit',()=>{if(!--left)console.log(out.join('\\n'))})}}
 else{let x=new Uint8Array(4<<20).fill(workerData);const s=new SharedArrayBuffer(1<<20);new Uint8Array(s).set(x.subarray(0,1<<20));
 for(let i=0;i<40;i++){x=Buffer.concat([x.subarray(100000),Buffer.alloc(100000,i)])}parentPort.postMessage(c.createHash('sha256').update(x).update(new Uint8Array(s)).digest('hex'))}""",
-    "zlib": """const z=require('zlib');const b=Buffer.from(Array.from({length:300000},(_, i)=>'line '+i*7919%1003).join('\\n'));
-for(const [n,p,u] of [['gzip',z.gzipSync,z.gunzipSync],['deflate',z.deflateSync,z.inflateSync]]){const c=p(b);console.log(n,c.length,u(c).equals(b))}
-let left=8;for(let i=0;i<8;i++)z.gzip(b,(e,r)=>z.gunzip(r,(e,q)=>{if(!q.equals(b))console.log('differs');if(!--left)console.log('async')}))""",
     "wasm": """const b=new Uint8Array([0,97,115,109,1,0,0,0,1,7,1,96,2,127,127,1,127,3,2,1,0,5,5,1,1,1,255,1,7,11,2,1,102,0,0,3,109,101,109,2,0,10,9,1,7,0,32,0,32,1,106,11]);
 WebAssembly.instantiate(b).then(({instance:w})=>{let s=0;for(let i=0;i<1e6;i++)s=w.exports.f(s,i);console.log(s);
 for(let i=0;i<200;i++)w.exports.mem.grow(1);const u=new Uint8Array(w.exports.mem.buffer);u.fill(7);console.log(u.length,u.reduce((a,x)=>a+x,0))},e=>console.log(''+e))""",
@@ -25,7 +22,7 @@ const f=new Float64Array(3e6);for(let i=0;i<f.length;i++)f[i]=i*7919%3000017;f.s
 
 @suite("node", version="node --version", needs=("node",), quick=True)
 def node(box):
-    """Scripts: Buffers, worker_threads, zlib, WebAssembly, child processes, collections."""
+    """Scripts: Buffers, worker_threads, WebAssembly, child processes, collections."""
     for name, text in NODE.items():
         path = box.write(name.replace(" ", "_") + ".js", text)
         yield job(name, f"node --expose-gc {path}", quick=name in ("buffers", "worker_threads", "wasm"))

@@ -13,17 +13,15 @@ class Topic(NamedTuple):
     # Given a To: takes the records. Its doc comment says what it asks; * marks what is taken by default.
     take: Callable
     rounds: int
-    # Prints the summary of files of this topic.
-    summary: Callable
 
 
 TOPICS = {}
 
 
-def topic(name, summary, rounds=1):
+def topic(name, rounds=1):
     """Registers the function below as a topic."""
     def register(take):
-        TOPICS[name] = Topic(take, rounds, summary)
+        TOPICS[name] = Topic(take, rounds)
         return take
     return register
 
@@ -34,13 +32,11 @@ class To:
     def __init__(self, args, topic, folder):
         self.topic, self.folder, self.args = topic, folder, args
         self.rounds, self.more = args.rounds or TOPICS[topic].rounds, args.more
-        self.faultless, self.files = "faultless", []
+        self.faultless = "faultless"
 
     def table(self, name, fields, comments=None):
         """A table of raw rows."""
-        table = record.Record(argparse.Namespace(out=self.folder, name=name, rounds=1, trial=self.args.trial), fields, comments)
-        self.files.append(table.path)
-        return table
+        return record.Record(argparse.Namespace(out=self.folder, name=name, trial=self.args.trial), fields, comments)
 
     def store(self, name, data):
         """Stores bytes in a new file of the record."""
@@ -53,7 +49,6 @@ class To:
                     packed.write(data)
             else:
                 file.write(data)
-        self.files.append(path)
 
     def printed(self, *words):
         """What a verb of faultless prints."""
@@ -70,7 +65,6 @@ class To:
     def keep(self, name, *words):
         """Stores what a verb prints."""
         self.store(name, self.printed(*words))
-        return True
 
     def built(self, name, source, *flags):
         """Compiles a program of programs/ into the working directory."""
@@ -83,15 +77,7 @@ def left_out(what, why):
     print(f"left out: {what}: {why}", file=sys.stderr)
 
 
-def rows_of(paths, column):
-    """The rows of the tables among these files, which must have a column."""
-    rows = [row for path in paths if ".csv" in path for row in record.read(path)[0]]
-    if not rows or column not in rows[0]:
-        record.fail(f"{paths[0]}: not a table of this topic")
-    return rows
-
-
 def json_of(path):
     """The document in a file."""
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt") as file:
+    with open(path) as file:
         return json.load(file)

@@ -3,10 +3,9 @@ with planted regressions, and on programs without."""
 import itertools, json, os, random, shutil, subprocess, sys
 
 from harness import record
-from harness.figures import median
 from harness.process import output, warm
 from harness.rounds import rounds
-from topics import PROGRAMS, json_of, left_out, rows_of, topic
+from topics import PROGRAMS, json_of, left_out, topic
 
 SHORT = {
     "gcc -c": "gcc -c small.c -o small.o", "python3 json": "python3 -c 'import json'", "node": "node -e 1", "java": "java -version",
@@ -34,18 +33,7 @@ def every_fault(to, command):
             said["cpu_ns"] / 1e9, said["coverage"]["timed"]]
 
 
-def print_short(paths):
-    rows = rows_of(paths, "majors")
-    print(f"{'program':14} {'faults':>7} {'stat ms':>8} {'high/low':>8} {'max/min':>7} {'stat / --all':>12}")
-    for name in dict.fromkeys(row["program"] for row in rows):
-        ours, every = ([row for row in rows if (row["program"], row["verb"]) == (name, verb)] for verb in ("stat", "every_fault"))
-        values = [float(row["seconds"]) for row in ours]
-        faults, ratio = median([float(row["faults"]) for row in ours]), median(values) / median([float(row["seconds"]) for row in every])
-        width = median([float(row["high"]) / float(row["low"]) for row in ours])
-        print(f"{name:14} {faults:7.0f} {1e3 * median(values):8.2f} {width:8.2f} {max(values) / min(values):7.2f} {ratio:12.2f}")
-
-
-@topic("short", print_short, rounds=10)
+@topic("short", rounds=10)
 def take_short(to):
     """* `stat` and `record --all` on short programs
 
@@ -97,17 +85,7 @@ def diff_row(to, user, command, planted, function, before, after):
             round(diff["price"]["ratio"]["value"], 4), len(diff["warnings"])]
 
 
-def print_diffs(paths):
-    found = rows_of(paths, "price_ratio")
-    print(f"{'program':30} {'recordings':>10} {'right':>7} {'others':>7}  named wrongly")
-    for key in dict.fromkeys((row["program"], row["planted"], row["recordings"]) for row in found):
-        mine = [row for row in found if (row["program"], row["planted"], row["recordings"]) == key]
-        wrong = sorted({row["named"] or "nothing" for row in mine if row["right"] == "0"})
-        right = f"{sum(int(row['right']) for row in mine)}/{len(mine)}"
-        print(f"{' '.join(key[:2]):30} {key[2]:>10} {right:>7} {sum(int(row['others']) for row in mine):7}  {', '.join(wrong)}")
-
-
-@topic("diffs", print_diffs, rounds=20)
+@topic("diffs", rounds=20)
 def take_diffs(to):
     """what `diff` names between runs whose differences are known, and between runs without any
 
@@ -156,23 +134,7 @@ def gate_row(part, name, number, status, answer, wanted=""):
             site, wanted, int(bool(wanted) and is_named(wanted, site))]
 
 
-def print_gate(paths):
-    rows = rows_of(paths, "wanted")
-    print(f"{'program':26} {'checks':>6} {'alarms':>6} {'faults, least':>14} {'most':>9} {'limit':>9}")
-    real = [row for row in rows if row["part"] == "real"]
-    for name in dict.fromkeys(row["program"] for row in real):
-        mine = [row for row in real if row["program"] == name]
-        faults = [int(row["faults"]) for row in mine]
-        alarms = sum(row["status"] != "0" for row in mine)
-        print(f"{name:26} {len(mine):6} {alarms:6} {min(faults):14} {max(faults):9} {mine[0]['faults_limit']:>9}")
-    print(f"\n{'regression':26} {'growth':>7}  {'caught':6}  {'named':5}  site")
-    for row in rows:
-        if row["part"] == "planted":
-            caught, named = ("yes" if row[key] == "1" else "no" for key in ("status", "named"))
-            print(f"{row['program']:26} {100 * (float(row['growth']) - 1):6.1f}%  {caught:6}  {named:5}  {row['site']}")
-
-
-@topic("gate", print_gate, rounds=40)
+@topic("gate", rounds=40)
 def take_gate(to):
     """false alarms of `check` for real programs, and whether it names planted regressions of 5 %"""
     planted_programs(to)

@@ -3,11 +3,10 @@ compared with pairs of runs that share no code with it."""
 import json, os, shutil, subprocess
 
 from harness import record
-from harness.figures import Arms, cpu_s, text, wall_s
-from harness.limits import CANNOT_SAY, FAILS, FEWEST, HOLDS
+from harness.figures import text
 from harness.process import COLUMNS, run, warm
 from harness.rounds import rounds
-from topics import PROGRAMS, json_of, left_out, rows_of, topic
+from topics import PROGRAMS, left_out, topic
 
 # Program -> command. inputs.py writes the inputs.
 COMMANDS = {
@@ -37,25 +36,19 @@ def workload(name, more=""):
 
 
 def pair(to, name, *commands):
-    """Compares commands with the first. Fewer rounds than eight hold no interval, so `compare` takes none."""
+    """Compares commands with the first; whether it could. Fewer rounds than eight hold no interval, so `compare` takes none."""
     if not shutil.which(commands[0].split()[0]):
-        return left_out(name, f"{commands[0].split()[0]} is not installed")
-    return to.keep(f"{name}.json.gz", "compare", "--json", "--runs", str(max(8, to.rounds)), *commands)
+        left_out(name, f"{commands[0].split()[0]} is not installed")
+        return False
+    document = to.printed("compare", "--json", "--runs", str(max(8, to.rounds)), *commands)
+    to.store(f"{name}.json.gz", document)
+    for command in json.loads(document)["commands"][1:]:
+        wall, cpu = (text(list(command[name]["ratio"].values())) for name in ("wall_ns", "cpu_ns"))
+        print(f"{name}: wall time {wall}, CPU time {cpu}  {command['command']}")
+    return True
 
 
-def print_pairs(paths):
-    for path in paths:
-        found = json_of(path)
-        print(f"{os.path.basename(path).partition('.')[0]}: {found['rounds']} rounds")
-        print(f"  {'wall ms':>9} {'wall ratio':>22} {'CPU ms':>9} {'CPU ratio':>22} {'faults':>9} {'RSS MiB':>8}  command")
-        for command in found["commands"]:
-            middle = lambda name, unit: command[name]["median"]["value"] / unit
-            ratio = lambda name: text([*command[name]["ratio"].values()] if command[name]["ratio"] else None)
-            print(f"  {middle('wall_ns', 1e6):9.1f} {ratio('wall_ns'):>22} {middle('cpu_ns', 1e6):9.1f} {ratio('cpu_ns'):>22} "
-                  f"{middle('faults', 1):9.0f} {middle('peak_rss_bytes', 1 << 20):8.1f}  {command['command']}")
-
-
-@topic("run", print_pairs, rounds=15)
+@topic("run", rounds=15)
 def take_run(to):
     """* workloads and real programs under `run`, against plain glibc"""
     commands = {name: workload(name) for name in ("chunk-pipeline", "temporaries", "bursts", "growth", "touch-once")} | COMMANDS
@@ -63,7 +56,7 @@ def take_run(to):
         pair(to, name, command, f"faultless run -- {command}")
 
 
-@topic("cost", print_pairs, rounds=16)
+@topic("cost", rounds=16)
 def take_cost(to):
     """* what `stat` and `record` cost beside counters alone"""
     for name, command in ({name: COMMANDS[name] for name in LONGER} | {f"longer-{name}": command for name, command in LONGER.items()}).items():
@@ -84,16 +77,7 @@ def allocators(to):
     return found
 
 
-def print_peers(paths):
-    rows = rows_of(paths, "body_s")
-    print(f"{'workload':18} {'fastest other':16} {'wall, pool / other':>22} {'CPU, pool / other':>22}")
-    for job in dict.fromkeys(row["job"] for row in rows):
-        runs = Arms([row for row in rows if row["job"] == job])
-        best = min((arm for arm in runs.names if not arm.startswith("pool")), key=lambda arm: runs.median(arm, wall_s))
-        print(f"{job:18} {best:16} {text(runs.ratio('pool', best, wall_s)):>22} {text(runs.ratio('pool', best, cpu_s)):>22}")
-
-
-@topic("peers", print_peers, rounds=15)
+@topic("peers", rounds=15)
 def take_peers(to):
     """workloads under every allocator; name libraries after -- as NAME=LIBRARY"""
     commands = {name: workload(name) for name in ("temporaries", "bursts", "growth", "thread-churn")}
@@ -111,18 +95,7 @@ def take_peers(to):
                               one["peak_rss_bytes"] // 1024, "")
 
 
-def print_compared(paths):
-    print(f"{'commands':10} {'':5} {'compare':>22} {'pairs':>22} {'n':>3}  the interval of compare holds the ratio of the pairs")
-    for path in (path for path in paths if ".csv" in path):
-        pairs, found = Arms(record.read(path)[0]), json_of(path.replace(".csv", ".json"))["commands"][1]
-        for what, get in (("wall", wall_s), ("cpu", cpu_s)):
-            value, low, high = found[f"{what}_ns"]["ratio"].values()
-            theirs = pairs.ratio("second", "first", get)
-            answer = CANNOT_SAY if theirs.count < FEWEST else HOLDS if low <= theirs[0] <= high else FAILS
-            print(f"{os.path.basename(path).partition('.')[0]:10} {what:5} {text((value, low, high)):>22} {text(theirs):>22} {theirs.count:3}  {answer}")
-
-
-@topic("compare", print_compared, rounds=40)
+@topic("compare", rounds=40)
 def take_compare(to):
     """the ratio that `compare` says, beside pairs of runs that share no code with it"""
     for name, (first, second) in COMPARED.items():
@@ -138,18 +111,13 @@ def take_compare(to):
                         table.row(number, place, arm, *row)
 
 
-def print_kept(paths):
-    for path in paths:
-        print(f"{path}: {json_of(path)['verdict'] if 'check.json' in path else f'{os.path.getsize(path):,} bytes'}")
-
-
-@topic("check", print_kept)
+@topic("check")
 def take_check(to):
     """* `doctor --check`: programs that time their own touches; -- TEXT takes those whose name has it"""
     to.keep("check.json.gz", "doctor", f"--check={' '.join(to.more)}", "--json")
 
 
-@topic("screens", print_kept)
+@topic("screens")
 def take_screens(to):
     """* what the README shows: `stat` and `advise` on a script of NumPy expressions"""
     shutil.copy(f"{PROGRAMS}/analysis.py", ".")
@@ -157,7 +125,7 @@ def take_screens(to):
     to.keep("advise.txt", "advise", "--", "./python", "analysis.py")
 
 
-@topic("lab", print_kept, rounds=9)
+@topic("lab", rounds=9)
 def take_lab(to):
     """experiments and claims of the lab (all take about 75 minutes); options after -- go to `faultless lab`"""
     subprocess.run([to.faultless, "lab", *to.more, "--rounds", str(to.rounds), "--output", "lab"], stdout=subprocess.DEVNULL)

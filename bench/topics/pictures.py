@@ -4,7 +4,7 @@ import json, os, subprocess, sys
 
 from harness import record
 from harness.process import output, warm
-from topics import json_of, topic
+from topics import topic
 
 # Samples per second of CPU time, a prime: some thousand in a second of touches.
 HERTZ = 4999
@@ -14,14 +14,7 @@ MIB, TOUCHES = 200, 10
 THREADS = ("1", "2", "4")
 
 
-def print_flame(paths):
-    for path in (path for path in paths if ".json" in path):
-        for count, picture in json_of(path).items():
-            parts = ", ".join(f"{name} {100 * part['share']:.1f} %" for name, part in picture["parts"].items())
-            print(f"{count} threads: {picture['samples']} samples, {parts}")
-
-
-@topic("flame", print_flame, rounds=15)
+@topic("flame", rounds=15)
 def take_flame(to):
     """the kernel's work and locks while 1, 2 and more threads (-- N N ...) touch new memory; needs root"""
     counts = to.more or THREADS
@@ -48,12 +41,7 @@ PATTERN = "fooo?bar"
 SEARCH_MIB = 512
 
 
-def print_sizes(paths):
-    for path in paths:
-        print(f"{os.path.getsize(path):10,} {path}")
-
-
-@topic("timeline", print_sizes)
+@topic("timeline")
 def take_timeline(to):
     """timelines of a search of every chunk of a tree (-- TREE), with blocks from the pool and from mmap
 

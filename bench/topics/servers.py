@@ -2,13 +2,9 @@
 import contextlib, glob, os, random, re, shutil, subprocess, time
 
 from harness import record
-from harness.figures import interval, text
-from harness.limits import judge
-from topics import json_of, left_out, rows_of, topic
+from topics import json_of, left_out, topic
 
 FIELDS = ["server", "part", "round", "arm", "value", "status", "errors", "descriptors", "threads", "events"]
-# Throughput with a watcher, divided by that without, must be so much.
-LEAST = 0.95
 # Length of a window, s.
 WINDOW_S = 4
 
@@ -145,24 +141,7 @@ def figures(to, name, table):
             table.row(name, "figures", number, arm, faults, 0, "", "", "", "")
 
 
-def print_attach(paths):
-    rows = rows_of(paths, "descriptors")
-    of = lambda **wanted: [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    for name in dict.fromkeys(row["server"] for row in rows):
-        for row in of(server=name, part="after"):
-            made, lost = of(server=name, part="cycle"), int(row["errors"]) + (row["value"] != "1")
-            failed = sum(cycle["status"] != "0" for cycle in made)
-            print(f"{name}: {len(made)} cycles, {failed} failed, {lost} requests lost, left: {row['descriptors']} descriptors, "
-                  f"{row['threads']} threads, {row['events']} events")
-        for verb in ("stat", "record"):
-            own, others = ({row["round"]: float(row["value"]) for row in of(server=name, part="window", arm=arm)} for arm in (verb, f"without {verb}"))
-            ratios = [own[number] / others[number] for number in own if others.get(number)]
-            if ratios:
-                found = interval(ratios)
-                print(f"{name}: throughput with {verb} -p / without: {text(found)}, at least {LEAST}: {judge(found[1], found[2], least=LEAST)}")
-
-
-@topic("attach", print_attach, rounds=20)
+@topic("attach", rounds=20)
 def take_attach(to):
     """what `stat -p` and `record -p` do to Redis and PostgreSQL under load; needs root, and `window` a quiet machine"""
     with to.table("attach", FIELDS) as table:
