@@ -10,7 +10,7 @@ from topics import PROGRAMS, left_out, topic
 
 # Program -> command. inputs.py writes the inputs.
 COMMANDS = {
-    "gcc": "gcc -O1 -c functions.c -o -", "python3": "./python parse.py", "sqlite3": "sqlite3 :memory: '.read table.sql'",
+    "gcc": "gcc -O1 -c functions.c -o /dev/null", "python3": "./python parse.py", "sqlite3": "sqlite3 :memory: '.read table.sql'",
     "xz": "xz -0 -T2 -c some.txt", "git": "git -C tree hash-object big.json functions.c some.txt", "node": "node sum.js", "cpp": "./words",
     "zstd": "zstd -3 -T2 -qc lines.txt", "sort": "sort lines.txt", "numpy": "./python array.py 16",
 }
@@ -22,7 +22,7 @@ LONGER = {
 }
 # Name -> two commands that `compare` tells apart, or not.
 COMPARED = {
-    "gcc": ("gcc -O1 -c functions.c -o -", "gcc -O2 -c functions.c -o -"), "sort": ("sort lines.txt", "sort -S 1M lines.txt"),
+    "gcc": ("gcc -O1 -c functions.c -o /dev/null", "gcc -O2 -c functions.c -o /dev/null"), "sort": ("sort lines.txt", "sort -S 1M lines.txt"),
     "zstd": ("zstd -1 -qc lines.txt", "zstd -3 -qc lines.txt"), "python3": ("./python parse.py", "./python -X importtime parse.py"),
     "cpp": ("./words", "faultless run -- ./words"),
 }
@@ -41,8 +41,12 @@ def pair(to, name, *commands):
         left_out(name, f"{commands[0].split()[0]} is not installed")
         return False
     document = to.printed("compare", "--json", "--runs", str(max(8, to.rounds)), *commands)
+    found = json.loads(document)["commands"]
+    for command in found:
+        if command["failed"]:
+            record.fail(f"{name}: `{command['command']}` ended with {command['failure']}")
     to.store(f"{name}.json.gz", document)
-    for command in json.loads(document)["commands"][1:]:
+    for command in found[1:]:
         wall, cpu = (text(list(command[name]["ratio"].values())) for name in ("wall_ns", "cpu_ns"))
         print(f"{name}: wall time {wall}, CPU time {cpu}  {command['command']}")
     return True
@@ -107,6 +111,8 @@ def take_compare(to):
                 for place, arm in enumerate(order):
                     warm(400)
                     row, _ = run(arms[arm])
+                    if row[COLUMNS.index("status")]:
+                        record.fail(f"{name}: `{arms[arm]}` ended with status {row[COLUMNS.index('status')]}")
                     if number >= 0:
                         table.row(number, place, arm, *row)
 
