@@ -219,8 +219,7 @@ impl Session<'_> {
 
     fn run(&self, way: &Way, allow: Sources) -> Result<Finished, Stop> {
         let job = Job { command: &way.command, environment: &way.environment, allow };
-        let observe = |request| faultless_prof::observe(request).map_err(Stop::NotStarted);
-        let Ran { seen, stdout, stderr } = self.engine.run(job, observe)?;
+        let Ran { seen, exit, stdout, stderr } = self.engine.observe(job)?;
         let usage = seen.usage;
         let run = Run {
             wall_ns: usage.wall_ns,
@@ -228,7 +227,7 @@ impl Session<'_> {
             system_ns: usage.system_ns,
             faults: usage.minor_faults + usage.major_faults,
             peak_rss_bytes: usage.peak_rss_bytes,
-            exit: seen.exit,
+            exit,
             stdout_hash: stdout.hash,
             stdout_bytes: stdout.bytes,
         };

@@ -1,7 +1,7 @@
 //! Commands that run again and again: the engine behind `compare`, `advise`, `check` and `doctor --check`.
 //!
-//! In: the input of all runs, a command, and a way to watch it. Out: what was seen of each run, with what the command
-//! wrote. The engine also knows the order of a round, guest-warm memory, requests to end, and the bar.
+//! In: the input of all runs, and a command. Out: what was seen of each run, with what the command wrote. The engine also
+//! knows the order of a round, guest-warm memory, requests to end, and the bar.
 //!
 //! It does not choose the runs, and it does not judge.
 
@@ -10,11 +10,14 @@ mod output;
 mod warm;
 
 use std::ffi::OsString;
+use std::io::{Read, Seek};
 use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome};
 use faultless_os::spawn;
-use faultless_prof::{Request, Sources};
+use faultless_prof::{Options, Request, Sources, Task};
+use faultless_trace::observation::{Exit, Observation};
+use faultless_trace::recording::Recording;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::status;
@@ -41,8 +44,24 @@ pub(super) struct Job<'a> {
 /// A run that ended.
 pub(super) struct Ran<T> {
     pub(super) seen: T,
+    pub(super) exit: Exit,
     pub(super) stdout: Written,
     pub(super) stderr: Written,
+}
+
+impl<T> Ran<T> {
+    /// What was seen, and what the program printed, if it ended with status 0. Else its figures say nothing: they are
+    /// those of another path through the program. `so` says that, and the remedy.
+    pub(super) fn success(self, program: &str, so: &str) -> Result<(T, Written), Failure> {
+        let how = match self.exit {
+            Exit::Status(0) => return Ok((self.seen, self.stdout)),
+            Exit::Status(status) => format!("with status {status}"),
+            other => format!("by {other}"),
+        };
+        let last = self.stderr.tail.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.map(|line| format!(" (it says: {})", line.trim())).unwrap_or_default();
+        Err(Failure(format!("{program} ended {how}{last}, so {so}")))
+    }
 }
 
 /// Why runs ended early.
@@ -92,18 +111,41 @@ impl Engine {
         Self { input, bar }
     }
 
-    /// One run, watched by `watch`. A run in which the user asked to end is none.
-    pub(super) fn run<T>(
+    /// One run, observed.
+    pub(super) fn observe(&self, job: Job<'_>) -> Result<Ran<Observation>, Stop> {
+        self.run(job, |request| {
+            let observation = faultless_prof::observe(request).map_err(Stop::NotStarted)?;
+            Ok((observation.exit, observation))
+        })
+    }
+
+    /// One run, recorded. The recording is read back whole.
+    pub(super) fn record(&self, job: Job<'_>, options: &Options) -> Result<Ran<Recording>, Stop> {
+        let mut file = tempfile::tempfile()?;
+        let out = Box::new(file.try_clone()?);
+        self.run(job, |request| {
+            let recorded = faultless_prof::record(Task::Command(request), options, out, &mut |_| ())
+                .map_err(Stop::NotStarted)?;
+            recorded.trouble.map_or(Ok(()), Err)?;
+            let mut bytes = Vec::new();
+            file.rewind()?;
+            file.read_to_end(&mut bytes)?;
+            Ok((recorded.exit, faultless_trace::file::read(&bytes)?))
+        })
+    }
+
+    /// One run, watched by `watch`, which also says how it ended. A run in which the user asked to end is none.
+    fn run<T>(
         &self,
         job: Job<'_>,
-        watch: impl FnOnce(Request) -> Result<T, Stop>,
+        watch: impl FnOnce(Request) -> Result<(Exit, T), Stop>,
     ) -> Result<Ran<T>, Stop> {
         if spawn::asked_to_end() {
             return Err(Stop::Interrupted);
         }
         let (stdout, written) = Drain::open()?;
         let (stderr, said) = Drain::open()?;
-        let seen = watch(Request {
+        let (exit, seen) = watch(Request {
             command: job.command.to_vec(),
             env: job.environment.to_vec(),
             stdin: Some(self.input.open()?.into()),
@@ -114,7 +156,7 @@ impl Engine {
         if spawn::asked_to_end() {
             return Err(Stop::Interrupted);
         }
-        Ok(Ran { seen, stdout: written.finish()?, stderr: said.finish()? })
+        Ok(Ran { seen, exit, stdout: written.finish()?, stderr: said.finish()? })
     }
 }
 

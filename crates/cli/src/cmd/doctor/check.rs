@@ -19,20 +19,19 @@ mod report;
 mod text;
 
 use std::ffi::OsString;
-use std::io::{Read, Seek};
 use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 use faultless_os::spawn;
-use faultless_prof::{Options, Request, Sources, Task, facts};
+use faultless_prof::{Options, Sources, facts};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::measurement::{Percent, median, median_interval, percentile, share_interval};
-use faultless_trace::observation::{Exit, Host};
+use faultless_trace::observation::Host;
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
 
-use crate::cmd::rounds::{Engine, Input, Job, Stop, Warm};
+use crate::cmd::rounds::{Engine, Input, Job, Ran, Stop, Warm};
 use crate::cmd::workload::StandingTimes;
 use crate::cmd::workload::timed::TimedTouches;
 
@@ -200,57 +199,34 @@ impl TimedProgram {
 
     /// Runs it unwatched.
     fn plain(&self, engine: &Engine) -> Result<OwnTimes, Stop> {
-        let (own, ()) = self.run(engine, Sources::NONE, |request| {
-            let exit = faultless_prof::observe(request)?.exit;
-            Ok((exit, ()))
-        })?;
-        Ok(own)
+        Ok(self
+            .own(engine.observe(Job {
+                command: &self.command()?,
+                environment: &[],
+                allow: Sources::NONE,
+            })?)?
+            .0)
     }
 
     fn stat(&self, engine: &Engine, warm: &mut Warm) -> Result<Said, Stop> {
-        let (own, observation) = self.run(engine, Sources::default(), |request| {
-            let observation = faultless_prof::observe(request)?;
-            Ok((observation.exit, observation))
-        })?;
+        let job = Job { command: &self.command()?, environment: &[], allow: Sources::default() };
+        let (own, observation) = self.own(engine.observe(job)?)?;
         warm.learn(2 * observation.usage.peak_rss_bytes);
         Ok(Said::of_stat(&Stat::from_observation(&observation), own))
     }
 
     fn record(&self, engine: &Engine) -> Result<Said, Stop> {
-        let mut file = tempfile::tempfile()?;
-        let out = Box::new(file.try_clone()?);
-        let (own, trouble) = self.run(engine, Sources::default(), |request| {
-            let task = Task::Command(request);
-            let recorded = faultless_prof::record(task, &Options::default(), out, &mut |_| {})?;
-            Ok((recorded.exit, recorded.trouble))
-        })?;
-        if let Some(error) = trouble {
-            return Err(error.into());
-        }
-        let mut bytes = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut bytes)?;
-        let recording = faultless_trace::file::read(&bytes)?;
+        let job = Job { command: &self.command()?, environment: &[], allow: Sources::default() };
+        let (own, recording) = self.own(engine.record(job, &Options::default())?)?;
         let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
         Ok(Said::of_record(&Findings::new(&recording, &wanted).map_err(Failure)?, own))
     }
 
-    /// Runs it, watched by `way`, which also returns how it ended.
-    fn run<T>(
-        &self,
-        engine: &Engine,
-        allow: Sources,
-        way: impl FnOnce(Request) -> Result<(Exit, T), Failure>,
-    ) -> Result<(OwnTimes, T), Stop> {
-        let job = Job { command: &self.command()?, environment: &[], allow };
-        let ran = engine.run(job, |request| way(request).map_err(Stop::Failed))?;
-        let how = match ran.seen {
-            (Exit::Status(0), seen) => return Ok((OwnTimes::of(ran.stdout.tail.as_bytes())?, seen)),
-            (Exit::Status(status), _) => format!("ended with status {status}"),
-            _ => "was ended by a signal".into(),
-        };
-        let text = format!("--check: the program {:?} {how}, so there are no figures; run it again", self.0);
-        Err(Failure(text).into())
+    /// The program's own times, and what was seen.
+    fn own<T>(&self, ran: Ran<T>) -> Result<(OwnTimes, T), Failure> {
+        let name = format!("--check: the program {:?}", self.0);
+        let (seen, printed) = ran.success(&name, "there are no figures; run it again")?;
+        Ok((OwnTimes::of(printed.tail.as_bytes())?, seen))
     }
 }
 
