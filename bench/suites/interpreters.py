@@ -1,4 +1,4 @@
-"""Language runtimes on scripts of our own: Node, Java, Go, Perl. Every script prints what it computed."""
+"""Language runtimes on programs of our own: Node, Java, Go. Every program prints what it computed."""
 from .outcomes import job, suite
 
 NODE = {
@@ -90,19 +90,3 @@ def go(box):
     box.prepare("GOFLAGS=-mod=mod GOTOOLCHAIN=local GOCACHE=$PWD/cache go build -o t .")
     yield job("cgo", f"{box.inputs}/t; GOMAXPROCS=8 GOGC=5 {box.inputs}/t")
     yield job("go build and vet", f"cp {box.inputs}/main.go {box.inputs}/go.mod . && export GOTOOLCHAIN=local GOCACHE={box.inputs}/cache && go vet . && go build -trimpath -o t . && ./t")
-
-
-PERL = r"""use strict; use warnings; use threads;
-my @r = map { $_->join } map { my $n = $_; threads->create(sub { my $x = 'y' x (100000 * $n); $x .= $x for 1 .. 3; length $x }) } 1 .. 8; print "@r\n";
-my %h; my $s = '';
-for my $i (1 .. 300000) { $h{$i * 7919 % 100003} .= $i; $s .= chr(97 + $i % 26) x ($i % 7) } print scalar(keys %h), ' ', length $s, "\n";
-my @a = sort { $a <=> $b } keys %h; print "$a[5] $a[-1]\n"; (my $t = $s) =~ s/(abc+)/<$1>/g; print length $t, ' ', ($t =~ tr/<//), "\n";
-for my $n (1 .. 20) { my $p = fork; if (!$p) { my $z = $s x 3; exit length($z) % 7 } waitpid $p, 0; print $? >> 8 } print "\n";
-my $v = pack 'N*', 1 .. 500000; print unpack('%32N*', $v), ' ', length sprintf('%2000000s', 'x'), "\n"; print `echo child`;
-"""
-
-
-@suite("perl", version="perl --version", needs=("perl",))
-def perl(box):
-    """A script: strings, hashes, regular expressions, threads, forks."""
-    yield job("script", f"perl {box.write('script.pl', PERL)}")
