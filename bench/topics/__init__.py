@@ -41,6 +41,8 @@ class To:
     def store(self, name, data):
         """Stores bytes in a new file of the record."""
         path = os.path.join(self.folder, name)
+        if os.path.exists(path):
+            record.fail(f"{path} exists: records are never overwritten")
         record.begin(self.folder, self.args.head)
         with open(path, "xb") as file:
             if name.endswith(".gz"):

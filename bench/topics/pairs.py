@@ -44,7 +44,8 @@ def pair(to, name, *commands):
     found = json.loads(document)["commands"]
     for command in found:
         if command["failed"]:
-            record.fail(f"{name}: `{command['command']}` ended with {command['failure']}")
+            left_out(name, f"`{command['command']}` ended with {command['failure']}")
+            return False
     to.store(f"{name}.json.gz", document)
     for command in found[1:]:
         wall, cpu = (text(list(command[name]["ratio"].values())) for name in ("wall_ns", "cpu_ns"))
