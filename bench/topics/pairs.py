@@ -4,7 +4,7 @@ import json, os, shutil, subprocess
 
 from harness import record
 from harness.figures import text
-from harness.process import COLUMNS, run, warm
+from harness.process import COLUMNS, output, run, warm
 from harness.rounds import rounds
 from topics import PROGRAMS, left_out, topic
 
@@ -128,6 +128,8 @@ def take_check(to):
 def take_screens(to):
     """* what the README shows: `stat` and `advise` on a script of NumPy expressions"""
     shutil.copy(f"{PROGRAMS}/analysis.py", ".")
+    # Ends here without NumPy.
+    output(["./python", "analysis.py"])
     to.keep("stat.txt", "stat", "-o", "-", "--", "./python", "analysis.py")
     to.keep("advise.txt", "advise", "--", "./python", "analysis.py")
 
