@@ -13,7 +13,6 @@ mod diff;
 mod doctor;
 mod export;
 mod figures;
-mod foreign;
 mod fuzzed;
 mod interpose;
 mod interpose_altered;

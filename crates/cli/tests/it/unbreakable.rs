@@ -145,26 +145,6 @@ fn what_is_too_large_for_a_control_group_is_refused_as_without() {
 }
 
 #[test]
-fn python_in_a_control_group_gets_a_memory_error() {
-    let Some(group) = group() else { return };
-    let script = "try:\n bytearray(64 << 30)\n print('block')\nexcept MemoryError:\n print('MemoryError')";
-    let python = |case: Case| ended(case.args(&["-c", script]).group(group.path()), LIMIT);
-    if !wants::program("python3", "python3") {
-        return;
-    }
-    let plain = python(Case::plain("python3"));
-    if plain.1 != "MemoryError\n" {
-        return wants::missing_feature(
-            "a refusal of 64 GiB",
-            format_args!("this machine has them, or promises more than it has: {plain:?}"),
-        );
-    }
-    for options in [DEFAULT, SMALL] {
-        assert_eq!(python(Case::pooled("python3", options)), plain, "{options:?}");
-    }
-}
-
-#[test]
 fn an_address_space_limit_leaves_95_percent_of_what_it_leaves_without() {
     let Some(program) = program("measures") else { return };
     let names = ["largest block", "sum of 1 MiB", "sum of 64 MiB", "largest block after use"];

@@ -34,6 +34,13 @@ pub(crate) const POLICIES: [&[&str]; 6] = [
     &["--prefault", "populate"],
 ];
 
+/// mimalloc for small blocks.
+pub(crate) const SMALL: &[&str] = &["--small=mimalloc"];
+
+/// The same, with small blocks of other sizes.
+pub(crate) const SMALL_POLICIES: [&[&str]; 3] =
+    [SMALL, &["--small=mimalloc", "--threshold", "16K"], &["--small=mimalloc", "--threshold", "1G"]];
+
 /// Policies with a background thread at work, and with other pages.
 pub(crate) const MORE_POLICIES: [&[&str]; 7] = [
     &["--prefault", "populate", "--decay", "20ms"],
