@@ -23,7 +23,7 @@ from suites import outcomes
 from suites.outcomes import Box, OutOfTime, Skip, Way, counts, progress, tally
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
-QUICK_S = 60
+QUICK_S = 40
 # The largest file that a run may write: a core file of a large address space fills a disk.
 FILE_BYTES = 8 << 30
 # Time that a --quick run keeps for the table.

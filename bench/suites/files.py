@@ -26,20 +26,20 @@ SELECT count(*), sum(b) FROM t; PRAGMA integrity_check; PRAGMA freelist_count;
 """
 
 
-@suite("sqlite3", version="sqlite3 --version", needs=("sqlite3",), apt=("sqlite3",), quick=True)
+@suite("sqlite3", version="sqlite3 --version", needs=("sqlite3",), apt=("sqlite3",))
 def sqlite(box):
     """SQL scripts with integrity_check: in memory, rollback journal, WAL, mmap; dump and restore; limits."""
     for name, file, journal, mmap, rows in (("memory", ":memory:", "memory", 0, 30000), ("delete", "t.db", "delete", 0, 60000),
                                             ("wal", "t.db", "wal", 0, 60000), ("mmap", "t.db", "wal", 1 << 28, 60000)):
         script = box.write(f"{name}.sql", SQL.format(journal=journal, mmap=mmap, rows=rows))
-        yield job(name, f"sqlite3 -bail {file} '.read {script}'", quick=name == "memory")
+        yield job(name, f"sqlite3 -bail {file} '.read {script}'")
     script = box.inputs / "delete.sql"
     yield job("dump and restore", f"sqlite3 a.db '.read {script}' && sqlite3 a.db .dump >a.sql && sqlite3 b.db <a.sql && "
-              "sqlite3 b.db .dump | cmp - a.sql && sqlite3 a.db '.backup c.db' && sqlite3 c.db 'PRAGMA integrity_check'", quick=False)
-    yield job("hard heap limit", f"sqlite3 :memory: 'PRAGMA hard_heap_limit=4000000' '.read {script}'; echo $?", quick=False)
+              "sqlite3 b.db .dump | cmp - a.sql && sqlite3 a.db '.backup c.db' && sqlite3 c.db 'PRAGMA integrity_check'")
+    yield job("hard heap limit", f"sqlite3 :memory: 'PRAGMA hard_heap_limit=4000000' '.read {script}'; echo $?")
     yield job("two writers", "sqlite3 t.db 'PRAGMA journal_mode=wal; CREATE TABLE t(a)'; for w in 1 2; do (for i in $(seq 20); do sqlite3 t.db "
               "\".timeout 20000\" \"INSERT INTO t SELECT $w FROM json_each('[1,2,3,4,5]')\"; done) & done; wait; "
-              "sqlite3 t.db 'SELECT count(*), sum(a) FROM t; PRAGMA integrity_check'", quick=False)
+              "sqlite3 t.db 'SELECT count(*), sum(a) FROM t; PRAGMA integrity_check'")
 
 
 FAST_IMPORT = """import random
@@ -61,10 +61,10 @@ put('done\\n')
 """
 
 
-@suite("git", version="git --version", needs=("git",), apt=("git",), quick=True)
+@suite("git", version="git --version", needs=("git",), apt=("git",))
 def git(box):
     """fast-import, clone, repack -adf, gc, fsck, log, blame, grep, archive, bundle on a generated repository."""
-    box.write("import.py", FAST_IMPORT % ((60, 150) if box.quick else (300, 900)))
+    box.write("import.py", FAST_IMPORT % (300, 900))
     box.write("gitconfig", "[user]\nname=A\nemail=a@example.org\n[init]\ndefaultBranch=main\n[safe]\ndirectory=*\n[gc]\nauto=0\n")
     base = f"export GIT_CONFIG_GLOBAL={box.inputs}/gitconfig GIT_CONFIG_NOSYSTEM=1; "
     box.prepare(base + "git init -q repo && python3 import.py >stream && git -C repo fast-import --quiet --done <stream && git -C repo reset -q --hard main")
@@ -73,27 +73,26 @@ def git(box):
     yield job("fast-import", base + f"git init -q r && cd r && git fast-import --quiet --done <{box.inputs}/stream && {objects}")
     yield job("clone and fsck", clone + objects)
     for threads in (1, 2, 8):
-        yield job(f"repack -adf, {threads} threads", clone + f"git -c pack.threads={threads} repack -q -adf --depth=50 --window=20 && {objects}",
-                  quick=threads == 2)
-    yield job("gc --aggressive", clone + f"git gc -q --aggressive --prune=now && {objects}", quick=False)
+        yield job(f"repack -adf, {threads} threads", clone + f"git -c pack.threads={threads} repack -q -adf --depth=50 --window=20 && {objects}")
+    yield job("gc --aggressive", clone + f"git gc -q --aggressive --prune=now && {objects}")
     yield job("log -p", base + f"cd {box.inputs}/repo && git log -p --stat")
     yield job("blame", base + f"cd {box.inputs}/repo && for i in 1 2 3 4 5 6 7 8; do git blame -w -C dir$((i % 7))/file$i.txt; done")
     yield job("grep", base + f"cd {box.inputs}/repo && git grep -n --threads=4 '99[0-9]7'")
-    yield job("archive", base + f"cd {box.inputs}/repo && git archive --format=tar.gz HEAD", quick=False)
-    yield job("bundle", clone + "git bundle create -q ../b main && cd .. && git clone -q b d -b main && cd d && " + objects, quick=False)
+    yield job("archive", base + f"cd {box.inputs}/repo && git archive --format=tar.gz HEAD")
+    yield job("bundle", clone + "git bundle create -q ../b main && cd .. && git clone -q b d -b main && cd d && " + objects)
     yield job("merge and rebase", clone + "git checkout -q -b x HEAD~20 && echo 1 >new && git add new && GIT_COMMITTER_DATE='1700000000 +0000' "
-              "git commit -q --date='1700000000 +0000' -m x && git merge -q -m m main && git rev-parse HEAD^{tree} && git diff HEAD~1 --stat", quick=False)
+              "git commit -q --date='1700000000 +0000' -m x && git merge -q -m m main && git rev-parse HEAD^{tree} && git diff HEAD~1 --stat")
 
 
-@suite("sort", version="sort --version", needs=("sort",), quick=True)
+@suite("sort", version="sort --version", needs=("sort",))
 def sort(box):
     """GNU sort of generated lines: in memory, spilled to files, several threads; and the tools around it."""
     box.write("lines.py", TEXT)
-    box.prepare(f"python3 lines.py {60000 if box.quick else 1500000} >lines")
+    box.prepare("python3 lines.py 1500000 >lines")
     lines = f"{box.inputs}/lines"
     yield job("in memory", f"sort -S 512M --parallel=2 {lines}")
     yield job("numeric, stable, spilled", f"sort -s -k1n -S 8M --parallel=2 -T . {lines}")
-    yield job("compressed spill", f"sort -k2 -S 4M --compress-program=gzip -T . {lines}", quick=False)
+    yield job("compressed spill", f"sort -k2 -S 4M --compress-program=gzip -T . {lines}")
     yield job("unique, shuffle, join", f"cut -d' ' -f2 {lines} | sort -u -S 64M | tee u | shuf --random-source={lines} | sort >v; join u v; comm u v")
     yield job("awk, sed, grep, tac", f"awk '{{n[$2]+=$1; s[$2]=s[$2] $3}} END {{for (w in n) print w, n[w], length(s[w])}}' {lines} | sort; "
               f"sed -E 's/([a-z]+) ([a-z]+)/\\2 \\1/g' {lines} | tac | md5sum; grep -c -E '(ab|cd).*(xy|z)' {lines}; wc {lines} | cut -d/ -f1")

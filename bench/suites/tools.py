@@ -64,7 +64,7 @@ def valgrind(box):
     yield job("finds errors", f"{{run}} valgrind --error-exitcode=9 {box.inputs}/wrong 2>&1 | grep -o -E 'Invalid (read|write) of size [0-9]+|[0-9]+ errors from [0-9]+ contexts'; echo ${{PIPESTATUS[0]}}", errors=False)
 
 
-@suite("sanitizers", version="gcc --version", needs=("gcc",), apt=("gcc",), quick=True)
+@suite("sanitizers", version="gcc --version", needs=("gcc",), apt=("gcc",))
 def sanitizers(box):
     """Programs built with -fsanitize: address, leak, thread, undefined; clean ones, and ones with an error to find."""
     wrong = box.write("wrong.c", "#include <stdlib.h>\nint main(int c, char **v) { volatile char *p = malloc(100000 * c); p[100000 * c] = 1; free((void *)p); return 0; }\n")
@@ -73,8 +73,8 @@ def sanitizers(box):
         box.prepare(f"cc -g -O1 -pthread -fsanitize={kind} -o {kind} p.c && cc -g -O1 -fsanitize={kind} -o {kind}-wrong {wrong}")
         # ThreadSanitizer hangs plain where the kernel chooses addresses from more bits than it knows.
         start = "setarch -R " if kind == "thread" else ""
-        yield job(kind, f"{start}{box.inputs}/{kind}", limit_s=30, quick=kind == "address")
-        yield job(f"{kind}, an error", f"{start}{box.inputs}/{kind}-wrong 2>&1 | grep -o -E 'ERROR: [A-Za-z]+: [a-z-]+' | head -1", limit_s=30, quick=False)
+        yield job(kind, f"{start}{box.inputs}/{kind}", limit_s=30)
+        yield job(f"{kind}, an error", f"{start}{box.inputs}/{kind}-wrong 2>&1 | grep -o -E 'ERROR: [A-Za-z]+: [a-z-]+' | head -1", limit_s=30)
 
 
 PRELOADS = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"), "mimalloc": ("libmimalloc.so.2.0", "libmimalloc2.0"),
