@@ -282,6 +282,15 @@ pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output
     (status, output)
 }
 
+/// How a command ended.
+pub(crate) fn how(status: Option<ExitStatus>) -> String {
+    match status.map(|status| (status.code(), status.signal())) {
+        None => "hangs".into(),
+        Some((Some(code), _)) => format!("status {code}"),
+        Some((None, signal)) => format!("signal {}", signal.unwrap_or(0)),
+    }
+}
+
 /// Kills the command's whole process group.
 fn kill(child: &mut Child) {
     let group = format!("-{}", child.id());
