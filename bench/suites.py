@@ -24,7 +24,7 @@ from suites.outcomes import Box, OutOfTime, Skip, Way, progress
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
 # Time of a --quick run, and what of it is kept for the table.
-QUICK_S, SPARE_S = 60, 3
+QUICK_S, SPARE_S = 40, 3
 # The largest file that a run may write: a core file of a large address space fills a disk.
 FILE_BYTES = 8 << 30
 # Directories of programs that are not on every PATH.
