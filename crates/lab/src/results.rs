@@ -213,6 +213,11 @@ pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
     found.unwrap_or_default().to_vec()
 }
 
+/// Minor faults of a phase.
+pub(crate) fn faults(found: &Quantities, phase: &str) -> Vec<f64> {
+    values(found, phase, "minor_faults").unwrap_or_default().to_vec()
+}
+
 /// Wall times of a phase, ms.
 pub(crate) fn wall_ms(found: &Quantities, phase: &str) -> Vec<f64> {
     wall_ns(found, phase).iter().map(|ns| ns / 1e6).collect()

@@ -223,9 +223,7 @@ impl Limit {
             (Phase::new("check", 0, 0).work(lines).sum(checked), |this, _| Ok(this.check())),
         ];
         if is_scrubbed {
-            steps.push((Phase::new("end", 0, 0).sum(1), |this, notes| {
-                this.others.take().map_or(Ok(0), |others| others.end(notes))
-            }));
+            steps.push((Phase::new("end", 0, 0).sum(1), |this, notes| Others::end(&mut this.others, notes)));
         }
         steps
     }

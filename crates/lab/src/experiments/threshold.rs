@@ -21,7 +21,7 @@ use crate::cell::{Cell, Refusal};
 use crate::experiment::{
     Chart, Document, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, faults};
 
 pub(super) struct Threshold;
 
@@ -137,7 +137,7 @@ fn later_cycles(kib: usize) -> usize {
 fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let kib = cell.number("kib").unwrap_or(1);
     let touches = (pages(kib) * later_cycles(kib)) as f64;
-    values(found, phase, "minor_faults").unwrap_or_default().iter().map(|faults| faults / touches).collect()
+    faults(found, phase).iter().map(|faults| faults / touches).collect()
 }
 
 fn pages(kib: usize) -> usize {

@@ -21,7 +21,6 @@
 //! `lock=yes` is the first document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
 //! many threads touch them. THP is off for the memory; the price of THP is in `price`.
 
-mod beside;
 mod body;
 mod charts;
 pub(crate) mod document;
@@ -29,10 +28,10 @@ pub(crate) mod document;
 use faultless_os::host::Host;
 use faultless_os::page;
 
+use super::beside::Beside;
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
-use beside::{BESIDE, Beside};
 
 pub(super) struct Touch;
 
@@ -161,7 +160,7 @@ fn beside(scope: &Scope) -> Vec<String> {
 fn sharing_and_zeroing(scope: &Scope) -> Vec<String> {
     let most = sizes(scope)[sizes(scope).len() - 1];
     let lines: Vec<usize> = (0..=most_lines().ilog2()).map(|log2| 1 << log2).collect();
-    let lines = scope.pick([vec![1], vec![1, 8, most_lines()], lines.clone(), lines]);
+    let lines = scope.pick([vec![1, 8], vec![1, 8, most_lines()], lines.clone(), lines]);
     let mut words = Vec::new();
     for (memory, kind) in MEMORIES.into_iter().filter(|(_, kind)| *kind != Memory::Shared) {
         let is_zeroing = matches!(kind, Memory::Own | Memory::Pool(_));
@@ -214,6 +213,14 @@ const MEMORIES: [(&str, Memory); 6] = [
     ("process", Memory::Process),
     ("zeroed-on-get", Memory::Pool(Zeroed::OnGet)),
     ("zeroed-ahead", Memory::Pool(Zeroed::Ahead)),
+];
+
+const BESIDE: [(&str, Option<Beside>); 5] = [
+    ("none", None),
+    ("files", Some(Beside::Files { is_flushed: false })),
+    ("flushed-files", Some(Beside::Files { is_flushed: true })),
+    ("maps", Some(Beside::Maps)),
+    ("maps-apart", Some(Beside::MapsApart)),
 ];
 
 /// Whether a cell's memory comes from a pool, and so takes no faults.

@@ -270,32 +270,7 @@ fn beside(found: &Quantities) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
     use std::collections::BTreeSet;
-
-    fn cell(engine: &str, from: &str, order: u8) -> Cell {
-        SHEET.cell(&format!("engine={engine} from={from} order={order} mib=2"))
-    }
-
-    #[test]
-    fn every_engine_here_zeroes_all_of_it_in_every_phase() {
-        for engine in zero::engines() {
-            if !engine.is_present() {
-                faultless_wants::missing_feature("instructions that zero", engine.name());
-                continue;
-            }
-            for from in ["hot", "cold"] {
-                let mut trial = Zeroing.trial(&cell(&word(engine.name()), from, 3)).unwrap();
-                let phases = trial.phases();
-                assert!(phases.iter().any(|phase| phase.checksum.is_some()), "{}", engine.name());
-                for (at, phase) in phases.iter().enumerate() {
-                    let returned = trial.run(at, &mut Notes::default()).unwrap();
-                    let expected = phase.checksum.unwrap_or(returned);
-                    assert_eq!(returned, expected, "{} {from} {}", engine.name(), phase.name);
-                }
-            }
-        }
-    }
 
     #[test]
     fn memory_left_out_by_an_engine_shows() {
@@ -312,14 +287,5 @@ mod tests {
         let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };
         let begins: BTreeSet<_> = (0..trial.blocks()).map(|at| trial.block(at).as_ptr().addr()).collect();
         assert_eq!(begins.len(), trial.blocks());
-    }
-
-    #[test]
-    fn what_does_not_exist_is_refused_with_what_does() {
-        let refused = |cell| trial::measure(&Zeroing, &cell).refused.unwrap_or_default();
-        assert!(refused(cell("by-hand", "hot", 0)).contains("takes cached, "));
-        assert!(refused(cell("cached", "warm", 0)).contains("takes hot or cold"));
-        assert!(refused(cell("cached", "hot", 11)).contains("from 0 to 10"));
-        assert!(refused(cell("cached", "hot", 10)).contains("take 4 at least"));
     }
 }

@@ -1,26 +1,21 @@
 //! The phases of a cell of `files`, and the work of each.
 
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use faultless_os::counters::{self, Who};
 use faultless_os::file::{self, FileMap};
 use faultless_os::touch::{Advice, Region};
 use faultless_os::{advise, page};
-use faultless_trace::measurement::Rng;
 
 use super::super::team::{self, Done, Others};
-use super::{Asked, From, How, MAPS_PER_MIB, SEED, WINDOW};
+use super::data::{Data, VARIABLE, places, sum_of, without_read_ahead};
+use super::{Asked, From, How, MAPS_PER_MIB, WINDOW};
 use crate::cell::Refusal;
 use crate::datafile::{self, WORD_BYTES};
 use crate::experiment::{Notes, Phase, Step, Steps, Trial};
 
-/// Names a file that replaces the temporary one.
-const VARIABLE: &str = "FAULTLESS_LAB_DATAFILE";
 /// Linux's fault-around since 3.15, where it can't be read.
 const USUAL_WINDOW_BYTES: usize = 64 << 10;
 /// How often the kernel is asked to write memory to swap. It keeps pages that are still being written.
@@ -29,77 +24,6 @@ const ATTEMPTS: usize = 50;
 pub(super) const SWAP: &str = "take swap in zram or in a file; as root, modprobe zram && echo 1G >/sys/block/zram0/disksize && \
                                mkswap /dev/zram0 && swapon -p 9 /dev/zram0, or fallocate -l 1G FILE && chmod 600 FILE && \
                                mkswap FILE && swapon FILE";
-
-/// The file of a cell.
-pub(super) struct Data {
-    pub(super) file: File,
-    /// The sum of its words.
-    sum: u64,
-    is_written_here: bool,
-}
-
-impl Data {
-    /// A temporary file, in the page cache.
-    pub(super) fn written(len_bytes: usize) -> Result<Self, Refusal> {
-        let mut file = tempfile::tempfile()?;
-        let sum = datafile::write(&mut file, len_bytes as u64, SEED).map_err(|error| {
-            let folder = std::env::temp_dir();
-            Refusal(format!("{}: {error}; make room there or set TMPDIR", folder.display()))
-        })?;
-        Ok(Self { file, sum, is_written_here: true })
-    }
-
-    fn named_or_written(len_bytes: usize) -> Result<Self, Refusal> {
-        let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
-            return Self::written(len_bytes);
-        };
-        let failed = |what: String| {
-            let (path, mib) = (path.display(), len_bytes >> 20);
-            Refusal(format!("{path}: {what}; make it with `faultless lab datafile {path} --mib {mib}`"))
-        };
-        let file = File::open(&path).map_err(|error| failed(error.to_string()))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            let path = path.display();
-            return Err(Refusal(format!(
-                "{VARIABLE}={path}: is no file; name one in a folder that can be written"
-            )));
-        }
-        let there = metadata.len();
-        if there < len_bytes as u64 {
-            return Err(failed(format!("holds {} MiB, and {} are to be read", there >> 20, len_bytes >> 20)));
-        }
-        let sum = sum_of(&file, len_bytes).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { file, sum, is_written_here: false })
-    }
-}
-
-/// Reads the file through; returns the sum of its words.
-fn sum_of(file: &File, len_bytes: usize) -> std::io::Result<u64> {
-    let (mut from, mut piece) = (file, [0; 16 * 1024]);
-    let (mut sum, mut left) = (0_u64, len_bytes);
-    from.rewind()?;
-    while left > 0 {
-        let len = left.min(piece.len());
-        from.read_exact(&mut piece[..len])?;
-        sum = sum.wrapping_add(datafile::sum(&piece[..len]));
-        left -= len;
-    }
-    Ok(sum)
-}
-
-/// A byte offset in each window, in a random order.
-pub(super) fn places(len_bytes: usize) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..len_bytes / WINDOW).map(|window| window * WINDOW).collect();
-    Rng::from_seed(SEED).shuffle(&mut places);
-    places
-}
-
-pub(super) fn without_read_ahead(file: &File, len_bytes: usize) -> Result<FileMap, Refusal> {
-    let map = FileMap::new(file, len_bytes)?;
-    map.advise(Advice::Random)?;
-    Ok(map)
-}
 
 /// Base pages that one fault maps where they are cached.
 fn window_pages() -> usize {
@@ -158,9 +82,8 @@ impl Reading {
         let mut steps: Vec<Step<Self>> = vec![(first, Self::remap)];
         if self.asked.beside.is_some() {
             steps.insert(0, (Phase::new("begin", 0, 0).up_to(u64::MAX), |this, _| this.begin()));
-            steps.push((Phase::new("end", 0, 0).up_to(u64::MAX).sum(1), |this, notes| {
-                this.others.take().map_or(Ok(0), |others| others.end(notes))
-            }));
+            let end = Phase::new("end", 0, 0).up_to(u64::MAX).sum(1);
+            steps.push((end, |this, notes| Others::end(&mut this.others, notes)));
         }
         steps
     }
@@ -220,7 +143,7 @@ impl Reading {
 
     fn begin(&mut self) -> Result<u64, Refusal> {
         let Asked { beside, len_bytes, .. } = self.asked;
-        self.others = beside.map(|beside| beside.start(len_bytes)).transpose()?;
+        self.others = beside.map(|beside| beside.start(1, len_bytes)).transpose()?;
         Ok(0)
     }
 

@@ -150,10 +150,4 @@ mod tests {
             TRAPS.iter().filter(|(_, trap)| least(*trap) > 0).map(|(name, _)| *name).collect();
         assert_eq!(faulting, ["inaccessible", "read-only", "non-blocking", "given-back", "forked"]);
     }
-
-    #[test]
-    fn an_unknown_trap_is_named() {
-        let refused = trial(&SHEET.cell("trap=door mib=1")).err().unwrap();
-        assert!(refused.0.contains("trap=door"), "{refused}");
-    }
 }

@@ -7,9 +7,9 @@ use faultless_os::touch::{Region, Touched, Toucher};
 use faultless_os::{counters, map, page, zero};
 use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain, tuning};
 
+use super::super::beside::Beside;
 use super::super::memory::{self, Access, LINE_BYTES};
 use super::super::team::{self, Done, Others};
-use super::beside::Beside;
 use super::{Asked, BLOCK_BYTES, Memory, Zeroed};
 use crate::cell::Refusal;
 use crate::experiment::{Notes, Phase, Step, Steps, Trial};
@@ -91,8 +91,8 @@ impl Touching {
         if let Some(beside) = beside {
             let begin = Phase::new("begin", 0, others).up_to(match beside {
                 // Between one fault and one per page of the file, as often as the threads get to it.
-                Beside::Files { .. } => u64::MAX,
                 Beside::Maps | Beside::MapsApart => forks,
+                _ => u64::MAX,
             });
             steps.push((begin, |this, _| this.begin()));
         }
@@ -106,14 +106,14 @@ impl Touching {
             steps.push((touch("second", 0).sum(self.sum(SECOND)), |this, notes| this.touch(SECOND, notes)));
         }
         if beside.is_some() {
-            steps.push((Phase::new("end", 0, 0).up_to(u64::MAX).sum(1), |this, notes| {
-                this.others.take().map_or(Ok(0), |others| others.end(notes))
-            }));
+            let end = Phase::new("end", 0, 0).up_to(u64::MAX).sum(1);
+            steps.push((end, |this, notes| Others::end(&mut this.others, notes)));
         }
         // The first line of each page, as the second touch left it.
         let seen = if writes && !is_process { self.sum(SECOND) / lines as u64 } else { 0 };
         let look = Phase::new("look", 0, 0).up_to(COMMIT_PARTS as u64 + forks).sum(seen);
         steps.push((look, |this, notes| Ok(this.look(notes))));
+        steps.push((Phase::new("free", 0, threads), |this, _| this.free()));
         steps
     }
 
@@ -169,8 +169,8 @@ impl Touching {
     }
 
     fn begin(&mut self) -> Result<u64, Refusal> {
-        let Asked { beside, others, .. } = self.asked;
-        self.others = beside.map(|beside| beside.start(others)).transpose()?;
+        let Asked { beside, others, len_bytes, .. } = self.asked;
+        self.others = beside.map(|beside| beside.start(others, len_bytes)).transpose()?;
         Ok(0)
     }
 
@@ -197,6 +197,22 @@ impl Touching {
             Held::Processes(touchers) => (touch_apart(touchers)?, 0),
         };
         Ok(done.noted(notes, others_fault) + zeroed)
+    }
+
+    /// Every thread gives back what it had for itself.
+    fn free(&mut self) -> Result<u64, Refusal> {
+        match std::mem::replace(&mut self.held, Held::Regions(Vec::new())) {
+            Held::Regions(regions) => team::together(regions, |region| {
+                drop(region);
+                Ok(0)
+            }),
+            Held::Blocks(_, shares) => team::together(shares, |share| {
+                drop(share);
+                Ok(0)
+            }),
+            Held::Processes(_) => return Ok(0),
+        }
+        .map(|done| done.sum)
     }
 
     fn look(&mut self, notes: &mut Notes) -> u64 {
@@ -338,23 +354,4 @@ fn most_committed_bytes(memory_and_swap_bytes: f64, is_strict: bool) -> Option<f
     let committed = HostMemory::now().committed_bytes;
     drop(std::hint::black_box(held));
     committed.map(|bytes| bytes as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{MEMORIES, SHEET};
-    use super::*;
-
-    #[test]
-    fn every_memory_returns_the_values_that_prove_each_touch() {
-        for (name, memory) in MEMORIES {
-            let lines = if memory == Memory::Process { 1 } else { 3 };
-            let cell = SHEET.cell(&format!("memory={name} lines={lines} mib=2 threads=2"));
-            let mut trial = trial(Asked::of(&cell).unwrap());
-            for (at, phase) in trial.phases().iter().enumerate() {
-                let returned = trial.run(at, &mut Notes::default()).unwrap();
-                assert_eq!(phase.checksum.unwrap_or(returned), returned, "{name} {}", phase.name);
-            }
-        }
-    }
 }
