@@ -140,34 +140,14 @@ def take_programs(to):
     to.script("peers.py", "peers", "--name", "programs", "--programs", to.work, "--python", f"{to.work}/python")
 
 
-def take_advise(to):
-    """the verdicts of `advise`, checked by paired runs"""
-    to.script("verdicts.py", "advise")
-
-
-def take_ordinary(to):
-    """* `stat` and `record` beside programs that time their own touches"""
-    to.script("ordinary.py", "ordinary", "--python", f"{to.work}/python")
-
-
 def take_short(to):
     """* `stat` and `record --all` on short programs"""
     to.script("short.py", "short")
 
 
-def take_sites(to):
-    """what `record` says of each site beside the program's own figures"""
-    to.script("sites.py", "sites")
-
-
 def take_diffs(to):
     """what `diff` names between builds whose differences are known"""
     to.script("diffs.py", "diffs")
-
-
-def take_crosschecks(to):
-    """figures of other programs for the same work"""
-    to.script("crosschecks.py", "crosschecks")
 
 
 def kept(to, topic, name, *words):
@@ -186,6 +166,13 @@ def kept(to, topic, name, *words):
 def take_check(to):
     """* `doctor --check`: programs that time their own touches"""
     kept(to, "check", "check.json", "doctor", "--check", "--json")
+
+
+def take_screens(to):
+    """* what the README shows: `stat` and `advise` on a script of NumPy expressions"""
+    shutil.copy(f"{HERE}/programs/analysis.py", to.work)
+    kept(to, "screens", "stat.txt", "stat", "-o", "-", "--", "./python", "analysis.py")
+    kept(to, "screens", "advise.txt", "advise", "--", "./python", "analysis.py")
 
 
 def take_compare(to):

@@ -1,4 +1,4 @@
-/* One program in three builds, for a diff to tell apart: see record/README.md.
+/* One program in three builds, for a diff to tell apart: see bench/diffs.py.
  *
  * In: THREADS FILE (which it writes). The work, and so the faults, are the same in every run and with any number of threads.
  * Each site is a function of its own, and they fault in different ways. -DPAGES and -DPRICE make the builds after: both have

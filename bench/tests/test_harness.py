@@ -14,7 +14,6 @@ def rows(**arms):
 
 class Figures(unittest.TestCase):
     def test_interval_is_the_same_everywhere(self):
-        # The same numbers stand in crates/cli/tests/it/figures.rs.
         self.assertEqual(figures.interval([1.0, 2.0, 3.0, 4.0, 10.0]), (3.0, 1.0, 10.0))
         self.assertEqual(figures.interval([float(n * n % 17) for n in range(15)]), (9.0, 4.0, 13.0))
 
@@ -139,15 +138,14 @@ class Scripts(unittest.TestCase):
 
     def test_a_missing_program_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("peers", "verdicts", "ordinary", "short", "sites", "diffs", "crosschecks", "grep", "grep_same"):
+            for name in ("peers", "short", "diffs", "grep", "grep_same"):
                 words = ["--trial", "--out", folder, "--faultless", f"{folder}/none"]
                 done = subprocess.run([sys.executable, f"{BENCH}/{name}.py", *words], capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
                 self.assertIn("no program", done.stderr)
 
     def test_summaries_read_the_kept_records(self):
-        kept = {"paired.py": "cost/2026-11-25-xeon-2cpu/sort.csv.gz", "ordinary.py": "ordinary/2026-11-28-xeon-2cpu/ordinary.csv.gz",
-                "short.py": "short/2026-11-28-xeon-2cpu/short.csv.gz"}
+        kept = {"paired.py": "cost/2026-11-27-epyc-2cpu-5/sort.csv.gz", "short.py": "short/2026-11-28-xeon-2cpu/short.csv.gz"}
         for script, path in kept.items():
             done = subprocess.run([sys.executable, f"{BENCH}/{script}", "--summary", f"{record.RECORDS}/{path}"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)

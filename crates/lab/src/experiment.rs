@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use faultless_os::host::Host;
 
 use crate::cell::{Cell, Refusal};
+use crate::claim::{Claim, Unjudged};
 use crate::results::Quantities;
 
 /// Which document a figure or a claim comes from.
@@ -293,21 +294,6 @@ impl Remark {
     }
 }
 
-/// A document's table with our rows beside its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// A fixed name, for its file.
-    pub id: &'static str,
-    /// Its title.
-    pub title: &'static str,
-    /// Its columns.
-    pub heads: &'static [&'static str],
-    /// Its rows, from top to bottom: whether the row is the document's, and its cells.
-    pub rows: Vec<(bool, Vec<String>)>,
-    /// How to read it.
-    pub remark: &'static str,
-}
-
 /// A figure of a cell, as its document has it.
 pub struct Column {
     /// Name and unit.
@@ -376,6 +362,10 @@ pub struct Sheet {
     pub theirs: fn() -> Vec<DocumentRow>,
     /// Its charts.
     pub charts: &'static [Chart],
+    /// What the documents say that its cells answer.
+    pub claims: fn() -> Vec<Claim>,
+    /// What they say that it cannot decide.
+    pub unjudged: fn() -> Vec<Unjudged>,
     /// Parts of it that have a name and columns of their own.
     pub parts: &'static [Part],
 }
@@ -391,6 +381,8 @@ impl Sheet {
         columns: &[],
         theirs: Vec::new,
         charts: &[],
+        claims: Vec::new,
+        unjudged: Vec::new,
         parts: &[],
     };
 

@@ -13,14 +13,11 @@
 
 pub mod cell;
 pub mod chosen;
-pub mod claims;
+pub mod claim;
 pub mod compare;
 pub mod datafile;
 pub mod experiment;
 pub mod experiments;
-pub mod kernel;
-pub mod pilot;
-pub mod predict;
 pub mod process;
 pub mod record;
 mod renamed;
@@ -32,7 +29,7 @@ pub mod trial;
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
 pub use experiment::{
-    Chart, Document, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Table, Trial,
+    Chart, Document, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
 };
 pub use record::Record;
 pub use results::Results;

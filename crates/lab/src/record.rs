@@ -82,9 +82,6 @@ pub struct Asked {
     /// Parameters that were chosen for them, as `NAME=VALUES`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
-    /// Name of the earlier record that planned the rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pilot: Option<String>,
     /// Seed of the shuffling.
     pub seed: u64,
 }
@@ -285,11 +282,7 @@ impl fmt::Display for Asked {
         if !self.parameters.is_empty() {
             write!(f, " with {}", self.parameters.join(" "))?;
         }
-        write!(f, " at {} effort", self.effort)?;
-        match &self.pilot {
-            Some(pilot) => write!(f, " in the rounds planned by the pilot `{pilot}`"),
-            None => Ok(()),
-        }
+        write!(f, " at {} effort", self.effort)
     }
 }
 
@@ -381,16 +374,6 @@ fn parse_asked(path: &Path, text: &str) -> Result<Asked, Refusal> {
     }
 }
 
-/// The fact in which the machine of a record differs from this description: there and here.
-///
-/// # Errors
-/// It can't be read, or is not a record.
-pub(crate) fn differs_from(folder: &Path, host: &str) -> Result<Option<(String, String)>, Refusal> {
-    let path = folder.join("host.txt");
-    let there = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-    Ok(differing(&there, host).map(|(there, here)| (there.to_owned(), here.to_owned())))
-}
-
 /// The first fact about the machine in which two descriptions differ, apart from date and command.
 fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
     let facts = |text: &'a str| {
@@ -449,7 +432,7 @@ fn packed(path: &Path) -> PathBuf {
 }
 
 /// A table's text. If only the file compressed by gzip is there, it is that one's.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> io::Result<String> {
     match (std::fs::read_to_string(path), File::open(packed(path))) {
         (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
             let mut text = String::new();
@@ -523,7 +506,6 @@ mod tests {
             effort: effort.word().into(),
             experiments: vec!["touch".into()],
             parameters: Vec::new(),
-            pilot: None,
             seed: 7,
         }
     }

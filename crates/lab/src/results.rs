@@ -72,7 +72,6 @@ impl Results {
             effort: unknown(),
             experiments,
             parameters: Vec::new(),
-            pilot: None,
             seed: 0,
         })
     }

@@ -93,7 +93,6 @@ fn violations_of(how: Broken) -> String {
         effort: effort.word().into(),
         experiments: vec![how.name().into()],
         parameters: Vec::new(),
-        pilot: None,
         seed: 1,
     };
     let mut record = Record::open(folder.path(), &asked, "").unwrap();

@@ -1,6 +1,7 @@
 //! `faultless lab` from outside: its records, its failures, and its pages.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -380,38 +381,42 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     assert!(page.contains("fault-rate with mib=4 threads=1,2 memory=own"), "the page says what was asked");
 }
 
-/// A pilot plans the rounds of a record that is taken anew, and only of the same cells.
+/// Records of an earlier version name the record that planned their rounds.
 #[test]
-fn a_pilot_plans_the_rounds_of_another_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let [pilot, record] = ["pilot", "record"].map(|name| folder.path().join(name));
-    let cells = ["touch", "mib=1", "threads=1"];
-    let (code, _, errors) = said(&[&cells[..], &["--rounds", "3", "-o", path(&pilot)]].concat());
-    assert_eq!(code, Some(0), "{errors}");
-    let planned = |cells: &[&str], into| said(&[cells, &["--pilot", path(&pilot), "-o", into]].concat());
-    let (code, text, errors) = planned(&cells, path(&record));
-    assert_eq!(code, Some(0), "{errors}");
-    // A claim about the cell may plan more, by what the pilot's rounds showed.
-    let most = errors
-        .split_once("the pilot plans 9 rounds of each cell; ")
-        .and_then(|(_, rest)| rest.split_once(" cells get up to "))
-        .and_then(|(_, rest)| rest.split_once(','))
-        .and_then(|(most, _)| most.parse::<u32>().ok());
-    // At most four times the pilot's three.
-    let most = most.filter(|most| (9..=12).contains(most)).expect(&errors);
-    assert!(text.contains(&format!("1 cell, {most} samples")), "{errors}{text}");
-    let page = fs::read_to_string(record.join("report.html")).unwrap();
-    assert!(page.contains("in the rounds planned by the pilot `pilot`"), "the page says who planned");
-    // Not into the pilot itself, and not for other cells.
-    let other = folder.path().join("other");
-    for (cells, into, expected) in [
-        (&cells[..], &pilot, "name another folder"),
-        (&["touch", "mib=2"][..], &other, "take a pilot with the same experiments"),
-    ] {
-        let (code, _, errors) = planned(cells, path(into));
-        assert_eq!(code, Some(2), "{errors}");
-        assert!(errors.contains(expected), "{errors}");
+fn a_record_whose_plan_names_a_pilot_is_read() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (a, page) = (elsewhere.path().join("planned"), elsewhere.path().join("page.html"));
+    fs::create_dir(&a).unwrap();
+    for name in ["samples.csv", "host.txt", "notes.csv"] {
+        fs::copy(folder().join(name), a.join(name)).unwrap();
     }
+    let plan = fs::read_to_string(folder().join("plan.json")).unwrap();
+    fs::write(a.join("plan.json"), plan.replacen('{', "{\n  \"pilot\": \"pilot\",", 1)).unwrap();
+    let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(text.contains(" samples ("), "{text}");
+}
+
+/// The kernel lab is started with all words as they are; a record of it belongs to it.
+#[test]
+fn the_kernel_lab_is_a_program_of_its_own() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [own, other] = ["faultless-lab", "faultless-kernel-lab"].map(|name| folder.path().join(name));
+    fs::hard_link(env!("CARGO_BIN_EXE_faultless-lab"), &own).unwrap();
+    let kernel = || {
+        let words = ["kernel", "diff", "--only", "added", "a", "-h"];
+        told(&Command::new(&own).env("PATH", "/nowhere").args(words).output().unwrap())
+    };
+    let (code, _, errors) = kernel();
+    assert!(code == Some(2) && errors.contains("`cargo install --path kernel/lab` installs it"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    fs::write(&other, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(kernel(), (Some(7), "diff --only added a -h\n".into(), String::new()));
+    let row = "experiment,cell,round,phase,quantity,value\nkernel,arm=base,1,section,llc_misses,1\n";
+    fs::write(folder.path().join("samples.csv"), row).unwrap();
+    let (code, _, errors) = said(&["compare", path(folder.path()), path(folder.path())]);
+    assert!(code == Some(2) && errors.contains("`faultless lab kernel diff`"), "{errors}");
 }
 
 #[test]

@@ -26,9 +26,10 @@ mod workload;
 use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use faultless_console::program::Words;
 use faultless_console::{Failure, Outcome, pages};
 
-use crate::programs::{self, Words};
+use crate::programs;
 
 const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
                            faultless completions fish >~/.config/fish/completions/faultless.fish";

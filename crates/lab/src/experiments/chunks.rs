@@ -9,12 +9,20 @@
 //! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
 //! to the document.
 //!
+//! `reader=file` reads the packed data from a file in the page cache, as the document's main thread does, with a queue that
+//! holds as many chunks as the document's program queued then: 256 MB. Only the pool's requests depend on that.
+//!
 //! `passes` is how often a worker reads each block. More passes slow down everything but the faults.
 //! So a few cells with more passes show at which speed of the rest the faults become noticeable.
 //!
 //! The phase `price` maps, touches and unmaps blocks on one thread, as Bruce Dawson did for his 175 us per MB.
 //! With this price `claims` repeats the document's argument that price times count explains the difference.
 
+mod claims;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -38,6 +46,8 @@ const COPIES: usize = 4;
 const BLOCK: usize = PACKED * (COPIES + 1);
 /// Chunks in the document.
 const DOCUMENT_CHUNKS: usize = 932;
+/// Chunks in its queue: `kMaxQueuedChunkData` of qgrep, commit 97a138b of December 2014, counts packed and unpacked bytes.
+const QUEUED_CHUNKS: usize = (256 << 20) / BLOCK;
 /// Passes over each block beside the single one: speeds from about that of the document down to a hundredth of it.
 const PASSES: &[usize] = &[4, 16, 64];
 /// Most blocks of the phase `price`: some 10,000 faults.
@@ -55,6 +65,7 @@ static SHEET: Sheet = Sheet {
         Parameter::named("queue", "most chunks between the reader and the workers"),
         Parameter::named("chunks", "chunks in all; 932 in the document"),
         Parameter::usual("passes", "1", "how often a worker reads each chunk"),
+        Parameter::usual("reader", "memory", "memory, or file: where the packed chunks come from"),
     ],
     columns: &[
         Column { head: "total ms", values: |_, found| wall_ms(found, "timed") },
@@ -62,6 +73,8 @@ static SHEET: Sheet = Sheet {
     ],
     theirs: document_totals,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 
@@ -72,7 +85,7 @@ impl Experiment for Chunks {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let chunks = scope.pick([24, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
-        let queues: &[usize] = scope.pick([&[4], &[8], &[8, DOCUMENT_CHUNKS], &[2, 8, 64, DOCUMENT_CHUNKS]]);
+        let queues: &[usize] = scope.pick([&[4], &[8], &[8], &[2, 8, 64]]);
         let mut workers = scope.threads();
         match scope.effort {
             Effort::Verify => workers.truncate(1),
@@ -92,11 +105,13 @@ impl Experiment for Chunks {
                 cells.extend(memories.clone().map(|(memory, _)| cell(memory, workers, queue, 1)));
             }
         }
-        if scope.effort == Effort::Quick {
-            // How much a pool asks for depends on how far the reader is ahead: the document's queue has no
-            // bound.
-            cells.extend(workers.iter().map(|&workers| cell("pool", workers, chunks, 1)));
-        }
+        let mut ahead = vec![1, scope.processors];
+        ahead.dedup();
+        cells.extend(ahead.into_iter().map(|workers| {
+            SHEET.cell(&format!(
+                "memory=pool workers={workers} queue={QUEUED_CHUNKS} chunks={chunks} reader=file"
+            ))
+        }));
         if let Some(&workers) = workers.iter().rfind(|count| **count <= scope.processors) {
             let passes: &[usize] = scope.pick([&[2], &[16], PASSES, PASSES]);
             for memory in ["pool", "mmap"] {
@@ -108,7 +123,8 @@ impl Experiment for Chunks {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let plan = Plan::of(cell)?;
-        Ok((plan.most_blocks() * plan.memory.block_bytes() + (8 << 20)) as u64)
+        let file_bytes = if plan.reads_file { plan.chunks * PACKED } else { 0 };
+        Ok((plan.most_blocks() * plan.memory.block_bytes() + file_bytes + (8 << 20)) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -127,7 +143,7 @@ impl Experiment for Chunks {
             Memory::Malloc | Memory::Populate => advise::disable_thp()?,
             _ => {}
         }
-        Ok(Steps::of(Pipeline { plan, source: None, pool: None }, Pipeline::steps))
+        Ok(Steps::of(Pipeline { plan, source: None, file: None, pool: None }, Pipeline::steps))
     }
 }
 
@@ -165,6 +181,7 @@ struct Plan {
     queue: usize,
     chunks: usize,
     passes: usize,
+    reads_file: bool,
 }
 
 impl Plan {
@@ -172,7 +189,11 @@ impl Plan {
         let memory = cell.choice("memory", &MEMORIES)?;
         let number = |name| cell.number(name);
         let (workers, queue, chunks) = (number("workers")?, number("queue")?, number("chunks")?);
-        Ok(Self { memory, workers, queue, chunks, passes: number("passes")? })
+        let reads_file = cell.choice("reader", &[("memory", false), ("file", true)])?;
+        if reads_file && memory != Memory::Pool {
+            return Err(Refusal(format!("{cell}: reader=file is for memory=pool")));
+        }
+        Ok(Self { memory, workers, queue, chunks, passes: number("passes")?, reads_file })
     }
 
     /// Blocks that can have pages at one time: those in the queue, and three for each thread. A thread holds
@@ -266,6 +287,8 @@ fn hash_of_unpacked(passes: usize) -> u64 {
 struct Pipeline {
     plan: Plan,
     source: Option<Region>,
+    /// The packed data of all chunks, where the reader reads a file.
+    file: Option<File>,
     pool: Option<Pool<Kernel>>,
 }
 
@@ -292,6 +315,11 @@ impl Pipeline {
     fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         let mut source = Region::base_pages(PACKED, page::size())?;
         source.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = packed_byte(at));
+        if self.plan.reads_file {
+            let mut file = tempfile::tempfile()?;
+            (0..self.plan.chunks).try_for_each(|_| file.write_all(source.bytes()))?;
+            self.file = Some(file);
+        }
         self.source = Some(source);
         if self.plan.memory == Memory::Pool {
             let pool = Pool::open(Kernel::default(), Policy { page: Page::Base, ..Policy::default() })?;
@@ -331,9 +359,14 @@ impl Pipeline {
                 sum
             };
             let workers: Vec<_> = (0..plan.workers).map(|_| scope.spawn(work)).collect();
-            let read = (0..plan.chunks).try_for_each(|_| {
+            let read = (0..plan.chunks).try_for_each(|at| {
                 let mut chunk = self.chunk()?;
-                chunk.read(packed);
+                match (&self.file, &mut chunk) {
+                    (Some(file), Chunk::Pool(block)) => {
+                        file.read_exact_at(&mut block[..PACKED], (at * PACKED) as u64)?;
+                    }
+                    _ => chunk.read(packed),
+                }
                 sender.send(chunk).map_err(|_| Refusal("chunks: all workers have ended".into()))
             });
             drop(sender);
@@ -467,7 +500,14 @@ mod tests {
 
     #[test]
     fn a_hash_that_missed_a_chunk_would_show() {
-        let plan = |chunks, passes| Plan { memory: Memory::Mmap, workers: 1, queue: 1, chunks, passes };
+        let plan = |chunks, passes| Plan {
+            memory: Memory::Mmap,
+            workers: 1,
+            queue: 1,
+            chunks,
+            passes,
+            reads_file: false,
+        };
         let sum = |chunks, passes| plan(chunks, passes).timed().checksum;
         assert_ne!(sum(12, 1), sum(11, 1));
         assert_ne!(sum(12, 1), sum(12, 2), "and so would one that missed a pass");

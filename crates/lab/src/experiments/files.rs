@@ -29,6 +29,7 @@
 //! The file is temporary, unless the variable FAULTLESS_LAB_DATAFILE names another: `faultless lab datafile`
 //! makes one.
 
+mod claims;
 pub(super) mod data;
 mod reading;
 
@@ -74,6 +75,8 @@ static SHEET: Sheet = Sheet {
     columns: COLUMNS,
     theirs: Vec::new,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: Vec::new,
     parts: &[
         Part {
             name: "filemap",

@@ -31,7 +31,12 @@ pub const ALL: &[&dyn Experiment] = &[
 ];
 
 /// What two documents call their programs, and our names for them.
-pub const DOCUMENT_NAMES: [(&str, &str); 2] = [("pipeline", "chunks"), ("random-mixed", "prefault")];
+const DOCUMENT_NAMES: [(&str, &str); 2] = [("pipeline", "chunks"), ("random-mixed", "prefault")];
+
+/// What its document calls an experiment's program, if it has another name.
+pub fn alias(name: &str) -> Option<&'static str> {
+    DOCUMENT_NAMES.into_iter().find(|(_, ours)| *ours == name).map(|(theirs, _)| theirs)
+}
 
 /// All names that [`find`] knows.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -16,6 +16,8 @@
 //!
 //! It does not populate ahead (`prefault`) or use several threads (`touch`).
 
+mod claims;
+
 use faultless_os::page;
 use faultless_prof::price::work::{Kind, Pages, Work};
 
@@ -44,6 +46,7 @@ static SHEET: Sheet = Sheet {
         Column { head: "us/MiB", values: |cell, found| us_per_mib(cell, found, "timed") },
         Column { head: "touch after, us/MiB", values: |cell, found| us_per_mib(cell, found, "after") },
     ],
+    claims: claims::claims,
     ..Sheet::BLANK
 };
 

@@ -7,15 +7,17 @@
 //! | `zeroed` | two per page in the loop: the read maps the zero page, the write copies it |
 //! | `ones` | one per page in the set-up, which writes a one to every element |
 //! | `prefaulted` | one per page in the set-up, which writes once to every page |
+//! | `zeroes` | the same with the document's zeroes, in a vector of the language's own |
 //! | `shared` | as `zeroed`; two strides use the array one after the other, and the first pays for both |
 //!
 //! The timed loop is the document's, element by element and nothing else. Its effect is summed up in a phase of its
 //! own, `check`, so that no other arithmetic is timed.
 
 mod chain;
+mod claims;
 
-use faultless_os::page;
 use faultless_os::touch::Region;
+use faultless_os::{advise, page};
 use faultless_trace::measurement::median;
 
 use super::memory;
@@ -55,6 +57,8 @@ static SHEET: Sheet = Sheet {
     ],
     theirs: durations_of_document,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     parts: &[Part {
         name: "latency",
         about: "How much longer than a hit in the first cache does a load from memory take?",
@@ -77,6 +81,7 @@ impl Experiment for Stride {
         let cell =
             |array: &str, stride: usize| SHEET.cell(&format!("array={array} mib={mib} stride={stride}"));
         let mut cells = vec![cell("shared", 1)];
+        cells.push(cell("zeroes", 1));
         for array in ["zeroed", "ones", "prefaulted"] {
             cells.extend(strides.iter().map(|&stride| cell(array, stride)));
         }
@@ -98,8 +103,11 @@ impl Experiment for Stride {
             return chain::trial(cell);
         }
         let (array, stride) = (cell.choice("array", &ARRAYS)?, cell.number("stride")?);
-        let (len_bytes, line_bytes) = (cell.mib("mib")?, line_bytes());
-        Ok(Steps::of(Strided { len_bytes, region: None, array, stride, line_bytes }, Strided::steps))
+        let len_bytes = cell.mib("mib")?;
+        if array == Array::Zeroes {
+            advise::disable_thp()?;
+        }
+        Ok(Steps::of(Strided { len_bytes, memory: Memory::None, array, stride }, Strided::steps))
     }
 }
 
@@ -128,28 +136,41 @@ enum Array {
     Zeroed,
     Ones,
     Prefaulted,
+    /// Prefaulted with zeroes, in a vector.
+    Zeroes,
 }
 
-const ARRAYS: [(&str, Array); 4] = [
+const ARRAYS: [(&str, Array); 5] = [
     ("shared", Array::Shared),
     ("zeroed", Array::Zeroed),
     ("ones", Array::Ones),
     ("prefaulted", Array::Prefaulted),
+    ("zeroes", Array::Zeroes),
 ];
 
 struct Strided {
     len_bytes: usize,
     /// Mapped by the set-up, so that the phase shows what that costs.
-    region: Option<Region>,
+    memory: Memory,
     array: Array,
     stride: usize,
-    line_bytes: Option<f64>,
 }
 
-/// Bytes of a line of the first-level cache, as the processor reports them.
-fn line_bytes() -> Option<f64> {
-    let path = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size";
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+enum Memory {
+    None,
+    Region(Region),
+    Vector(Vec<[u8; ELEMENT]>),
+}
+
+/// A vector of zeroes as the document makes it: zeroed memory, and then a zero written to every page. Both in one function,
+/// so that the compiler sees what it might leave out.
+#[inline(never)]
+fn zeroes(elements: usize) -> Vec<[u8; ELEMENT]> {
+    let mut vector = vec![[0; ELEMENT]; elements];
+    for element in (0..elements).step_by(page::size() / ELEMENT) {
+        vector[element] = [0; ELEMENT];
+    }
+    vector
 }
 
 /// The document's loop, without its check of the index: `for i in (0..len).step_by(stride) { array[i] *= 3 }`.
@@ -178,8 +199,11 @@ impl Strided {
     }
 
     fn array(&mut self) -> Result<&mut [[u8; ELEMENT]], Refusal> {
-        let region = self.region.as_mut().ok_or_else(|| Refusal("stride: nothing was mapped".into()))?;
-        Ok(region.bytes_mut().as_chunks_mut().0)
+        match &mut self.memory {
+            Memory::None => Err(Refusal("stride: nothing was mapped".into())),
+            Memory::Region(region) => Ok(region.bytes_mut().as_chunks_mut().0),
+            Memory::Vector(vector) => Ok(vector),
+        }
     }
 }
 
@@ -192,15 +216,20 @@ impl Strided {
             Array::Shared => return self.shared_steps(),
             Array::Zeroed => (Phase::new("setup", 0, 0), 2 * touched, 0),
             Array::Ones => (Phase::new("setup", pages, 0).work(self.elements(1)), 0, 3 * work as u64),
-            Array::Prefaulted => {
+            Array::Prefaulted | Array::Zeroes => {
                 (Phase::new("setup", pages, 0).touches(pages), 0, self.marked_sum(self.stride))
             }
         };
-        vec![
-            (setup, Self::set_up),
-            (Phase::new("timed", faults, 0).work(work), |this, _| this.workload(this.stride)),
-            (Phase::new("check", 0, 0).work(work).sum(sum), |this, _| this.check(this.stride)),
-        ]
+        let change: Step<Self> = (Phase::new("change", 0, 0).touches(pages), |this, _| this.mark());
+        let change = (self.array == Array::Zeroes).then_some(change);
+        let timed: Step<Self> =
+            (Phase::new("timed", faults, 0).work(work), |this, _| this.workload(this.stride));
+        let check: Step<Self> =
+            (Phase::new("check", 0, 0).work(work).sum(sum), |this, _| this.check(this.stride));
+        std::iter::once((setup, Self::set_up as fn(&mut Self, &mut Notes) -> Result<u64, Refusal>))
+            .chain(change)
+            .chain([timed, check])
+            .collect()
     }
 
     fn shared_steps(&self) -> Vec<Step<Self>> {
@@ -218,14 +247,17 @@ impl Strided {
     }
 
     fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        if self.array == Array::Zeroes {
+            self.memory = Memory::Vector(zeroes(self.len_bytes / ELEMENT));
+            return Ok(0);
+        }
         let region = Region::base_pages(self.len_bytes, page::size())?;
         memory::note_resident(std::slice::from_ref(&region), notes);
-        self.line_bytes.into_iter().for_each(|bytes| notes.add("line_bytes", bytes));
-        self.region = Some(region);
+        self.memory = Memory::Region(region);
         match self.array {
-            Array::Shared | Array::Zeroed => {}
             Array::Ones => self.array()?.fill(1_i32.to_ne_bytes()),
             Array::Prefaulted => return self.mark(),
+            Array::Shared | Array::Zeroed | Array::Zeroes => {}
         }
         Ok(0)
     }

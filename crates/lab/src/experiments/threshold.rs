@@ -5,17 +5,20 @@
 //! afresh each time. Here a block is allocated, each of its pages is written, and it is freed, over and over.
 //! Memory from the kernel takes a fault per page; memory that was kept takes none. The first two cycles stand
 //! apart, because glibc raises its thresholds when a mapped block is freed for the first time (mallopt(3),
-//! M_MMAP_THRESHOLD). They are the cost for a program of few blocks.
+//! M_MMAP_THRESHOLD). They are the cost for a program of few blocks. After a last cycle the block's addresses are looked
+//! up: an allocator that purges a block takes faults for it again, and only one that unmaps it gives up its addresses.
 //!
 //! The allocators are the C library's, the same with its thresholds fixed at the initial 128 KiB, and those in
 //! the usual library folders, by LD_PRELOAD. THP is off for the process, so a fault is a base page. Most cells
 //! may keep or map their block, so their bounds go from no fault to a fault per page. Cells that glibc's manual
 //! decides have exact counts.
 
+mod claims;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use faultless_os::{advise, page};
+use faultless_os::{advise, map, page};
 
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{
@@ -63,6 +66,8 @@ static SHEET: Sheet = Sheet {
         Parameter::named("kib", "KiB of the block"),
     ],
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 
@@ -237,21 +242,28 @@ impl Cycles {
             (phase("later", later_cycles(self.kib)), |this, notes| {
                 Ok(this.run(later_cycles(this.kib), notes))
             }),
+            (phase("last", 1), |this, notes| {
+                let (sum, place) = cycle(this.kib << 10);
+                notes.add("is_unmapped", f64::from(u8::from(map::is_free(place, page::size()))));
+                Ok(sum)
+            }),
         ]
     }
 
     fn run(&self, cycles: usize, notes: &mut Notes) -> u64 {
         notes.add("cycles", cycles as f64);
         notes.add("pages_per_cycle", pages(self.kib) as f64);
-        (0..cycles).map(|_| cycle(self.kib << 10)).sum()
+        (0..cycles).map(|_| cycle(self.kib << 10).0).sum()
     }
 }
 
-/// Allocates, writes one byte per page, frees; returns the sum of the bytes.
-fn cycle(len_bytes: usize) -> u64 {
+/// Allocates, writes one byte per page, frees; returns the sum of the bytes, and the address of the page in the middle.
+fn cycle(len_bytes: usize) -> (u64, usize) {
     let mut block: Vec<u8> = Vec::with_capacity(len_bytes);
     let slots = block.spare_capacity_mut().iter_mut().take(len_bytes).step_by(page::size());
-    slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum()
+    let sum = slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum();
+    let place = (block.as_ptr().addr() + len_bytes / 2) / page::size() * page::size();
+    (sum, place)
 }
 
 const CHARTS: &[Chart] = &[Chart {
@@ -281,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_cycle_writes_every_page_of_its_block() {
-        assert_eq!(cycle(640 << 10), (640 << 10) / page::size() as u64);
+        assert_eq!(cycle(640 << 10).0, (640 << 10) / page::size() as u64);
         assert_eq!(later_cycles(64 << 10), 2);
         assert_eq!(later_cycles(4), 64);
     }

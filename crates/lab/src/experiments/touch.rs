@@ -18,12 +18,17 @@
 //! Only the difference between `zeroed-on-get` and `zeroed-ahead` is the gain of zeroing early. The memory of a pool is
 //! filled with ones before, so the values also prove who zeroed it and when.
 //!
+//! `memory=32-bit` touches nothing: a program of 32 bits maps until the kernel refuses, since the document says how much
+//! that is.
+//!
 //! `lock=yes` is the first document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
 //! many threads touch them. THP is off for the memory; the price of THP is in `price`.
 
 mod body;
 mod charts;
+mod claims;
 pub(crate) mod document;
+mod narrow;
 
 use faultless_os::host::Host;
 use faultless_os::page;
@@ -62,6 +67,8 @@ static SHEET: Sheet = Sheet {
     columns: charts::COLUMNS,
     theirs: charts::theirs,
     charts: charts::CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     parts: &[
         Part {
             name: "scale",
@@ -99,16 +106,25 @@ impl Experiment for Touch {
         words.extend(beside(scope));
         words.extend(sharing_and_zeroing(scope));
         let mut cells: Vec<Cell> = words.iter().map(|words| SHEET.cell(words)).collect();
+        if cfg!(target_arch = "x86_64") {
+            cells.push(SHEET.cell(narrow::WORDS));
+        }
         cells.sort();
         cells.dedup();
         cells
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if narrow::is_asked(cell) {
+            return Ok(0);
+        }
         Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        if narrow::is_asked(cell) {
+            return narrow::trial(cell);
+        }
         Ok(body::trial(Asked::of(cell)?))
     }
 }

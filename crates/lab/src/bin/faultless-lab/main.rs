@@ -8,21 +8,23 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
-mod kernel;
 mod measure;
-mod predict;
 mod report;
 mod table;
 
 use measure::{Form, Run};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
-use faultless_lab::{Cell, Effort, Experiment, experiments, record, runner, trial};
+use faultless_lab::experiment::processors;
+use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, record, runner, trial};
+use faultless_os::host::Host;
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.
 ///
@@ -45,7 +47,6 @@ EXAMPLES
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
-  faultless lab predict --threads 1..64
 
 Exit status: 0 all counts are as expected, 1 some are not, 2 nothing could be measured, 130 interrupted."
 )]
@@ -70,9 +71,6 @@ struct Args {
     /// Measure each cell so often [default: until its intervals are narrow, as the effort allows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Measure each cell as often as this earlier record shows that the claims need. See METHODOLOGY.md.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "rounds")]
-    pilot: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -99,11 +97,10 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
-    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
-    #[command(subcommand)]
-    Kernel(kernel::Action),
-    /// Predict with a model what prezeroing would change, for 1 to 512 threads and 1 to 8 nodes.
-    Predict(predict::Args),
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU
+    /// [program: faultless-kernel-lab].
+    #[command(disable_help_flag = true)]
+    Kernel(Words),
     /// Write a file of random data for the experiment `files`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -118,8 +115,29 @@ enum Action {
     },
 }
 
+/// The kernel lab, a workspace of its own.
+const KERNEL: Program = Program {
+    verb: "kernel",
+    file: "faultless-kernel-lab",
+    name: "faultless-kernel-lab",
+    package: "kernel/lab",
+};
+
 fn main() -> ExitCode {
-    conclude(parse::<Args>(std::env::args_os().collect()).and_then(run))
+    let words: Vec<OsString> = std::env::args_os().collect();
+    conclude(help(&words).unwrap_or_else(|| {
+        program::start_named(&words, &[KERNEL]).and_then(|()| parse::<Args>(words)).and_then(run)
+    }))
+}
+
+/// `faultless lab touch --help`: the help of an experiment.
+fn help(words: &[OsString]) -> Option<Outcome> {
+    let is_help = |word: &OsString| word == "--help" || word == "-h";
+    let [_, name, .., last] = words else { return None };
+    let (host, effort) = (Host::read(), Effort::Default);
+    let scope = Scope { host: &host, processors: processors(), effort };
+    let text = is_help(last).then(|| table::help(name.to_str()?, &scope, columns(None)))??;
+    Some(emit(text.as_bytes(), ExitCode::SUCCESS))
 }
 
 fn run(args: Args) -> Outcome {
@@ -131,8 +149,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
-        Some(Action::Kernel(action)) => kernel::run(&action),
-        Some(Action::Predict(args)) => predict::run(&args),
+        Some(Action::Kernel(words)) => KERNEL.start(&words),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
@@ -154,8 +171,8 @@ fn run(args: Args) -> Outcome {
                 (_, true) => Form::Csv,
                 _ => Form::Text,
             };
-            let (parameters, rounds, pilot) = (parameters.as_slice(), args.rounds, args.pilot.as_deref());
-            measure::run(Run { names, parameters, effort, rounds, pilot, folder: &folder, form })
+            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
+            measure::run(Run { names, parameters, effort, rounds, folder: &folder, form })
         }
     }
 }

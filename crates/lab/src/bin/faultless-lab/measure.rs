@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use faultless_lab::experiment::processors;
-use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
 use faultless_lab::record::{Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
@@ -24,8 +23,6 @@ pub(crate) struct Run<'a> {
     pub(crate) effort: Effort,
     /// Rounds of each cell, if they were named.
     pub(crate) rounds: Option<u32>,
-    /// The record that plans the rounds.
-    pub(crate) pilot: Option<&'a Path>,
     pub(crate) folder: &'a Path,
     pub(crate) form: Form,
 }
@@ -53,13 +50,8 @@ pub(crate) fn run(run: Run) -> Outcome {
     if let Some(rounds) = run.rounds {
         budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
     }
-    let asked = asked(&run.names, parameters, effort, run.pilot);
-    let plan =
-        run.pilot.map(|pilot| Plan::read(pilot, &asked, &table::host(&host))).transpose().map_err(failure)?;
-    if let Some(plan) = &plan {
-        eprintln!("faultless: the pilot plans {plan}");
-    }
-    let ended = measure(&experiments, &asked, Limits { effort, budget, plan }, folder, &host)?;
+    let asked = asked(&run.names, parameters, effort);
+    let ended = measure(&experiments, &asked, Limits { effort, budget }, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
     for note in left_out(&results.refused()) {
         eprintln!("faultless: left out: {note}");
@@ -68,17 +60,19 @@ pub(crate) fn run(run: Run) -> Outcome {
     // One table answers a part or chosen cells.
     let is_table = !parameters.is_empty() || chosen.iter().any(|chosen| chosen.part().is_some());
     let written = if is_empty { Ok(()) } else { page(folder, &results) };
-    let text = match (form, effort) {
-        (Form::Json, _) => table::json(&results, None)?,
-        (Form::Csv, _) => table::csv(&chosen, &results)?,
+    let text = match form {
+        Form::Json => table::json(&report::report(folder, &results)?, &results)?,
+        Form::Csv => table::csv(&chosen, &results)?,
         // The reasons have been told.
-        (Form::Text, _) if is_table && is_empty => table::counts(&results),
-        (Form::Text, _) if is_table => {
+        Form::Text if is_empty => table::counts(&results),
+        Form::Text if is_table => {
             let grids = chosen.iter().map(|chosen| table::grid(&chosen.grid(&results)));
             grids.collect::<String>() + &table::counts(&results)
         }
-        (Form::Text, Effort::Quick) => table::short(&results, folder)?,
-        (Form::Text, _) => table::text(&results, None)?,
+        Form::Text => {
+            let is_brief = effort == Effort::Quick && chosen.len() > 1;
+            report::text(&report::report(folder, &results)?, is_brief, folder) + &table::counts(&results)
+        }
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -116,15 +110,19 @@ pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let effort = Effort::Verify;
+    let limits = Limits { effort, budget: Budget::of(effort) };
     let names: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
-    let (asked, limits) = (asked(&names, &[], effort, None), Limits::of(effort));
+    let asked = asked(&names, &[], effort);
     let ended = measure(experiments::ALL, &asked, limits, folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let results = Results::read(folder.path()).map_err(failure)?;
-    let text = if json { table::json(&results, None)? } else { table::counts(&results) };
+    let text = match json {
+        true => table::json(&report::report(folder.path(), &results)?, &results)?,
+        false => table::counts(&results),
+    };
     emit(text.as_bytes(), code(&results))
 }
 
@@ -145,23 +143,15 @@ fn code(results: &Results) -> ExitCode {
 struct Limits {
     effort: Effort,
     budget: Budget,
-    plan: Option<Plan>,
 }
 
-impl Limits {
-    fn of(effort: Effort) -> Self {
-        Self { effort, budget: Budget::of(effort), plan: None }
-    }
-}
-
-fn asked(names: &[&str], parameters: &[String], effort: Effort, pilot: Option<&Path>) -> Asked {
+fn asked(names: &[&str], parameters: &[String], effort: Effort) -> Asked {
     Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
         experiments: names.iter().map(|name| (*name).to_owned()).collect(),
         parameters: parameters.to_vec(),
-        pilot: pilot.map(report::name),
         seed: fastrand::u64(..),
     }
 }
@@ -173,16 +163,12 @@ fn measure(
     folder: &Path,
     host: &Host,
 ) -> Result<Ended, Failure> {
-    let Limits { effort, budget, plan } = limits;
+    let Limits { effort, budget } = limits;
     let scope = Scope { host, processors: processors(), effort };
     let mut record = Record::open(folder, asked, &table::host(host)).map_err(failure)?;
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
     let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
-    let runner = match plan {
-        Some(plan) => runner.planned(plan),
-        None => runner,
-    };
     let mut tried = 0_usize;
     let ended = runner.run(
         &mut record,
