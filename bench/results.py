@@ -248,47 +248,49 @@ def kernel_limits():
     return f"{len(limits) - len(fails)} of {len(limits)} limits of the patch hold. The others:\n\n" + table("limit, test, at most, figure", rows)
 
 
-# Why a claim has no verdict -> how the lab's explanation of it begins.
-UNJUDGED = {"another machine or program": "not comparable", "too few processors": "decided by [0-9]+ processors",
-            "interval too wide": "the interval reaches", "not measured": ""}
-
-
 def verdicts():
-    """The folders of the lab with verdicts, most processors last, and each claim once: the last folder that decides it."""
+    """The folders of the lab with verdicts, most processors last; each claim once, of the last folder that decides it; what is not judged."""
     found = sorted(newest("lab", "verdicts.json"), key=lambda folder: int(re.search(r"(\d+) processors", folder.host("cpu"))[1]))
-    claims = {}
+    claims, unjudged = {}, {}
     for folder in found:
-        for claim in whole(folder).json("verdicts.json")["claims"]:
+        said = whole(folder).json("verdicts.json")
+        for claim in said["claims"]:
             if claim["verdict"] != "cannot say" or claim["id"] not in claims:
-                claims[claim["id"]] = claim
-    return found, list(claims.values())
+                claims[claim["id"]] = claim | {"machine": f"{folder.host('cpu').split(', ')[-1].split()[0]}"}
+        unjudged |= {(row["document"], row["quote"], row["figure"]): row for row in said["unjudged"]}
+    return found, list(claims.values()), list(unjudged.values())
 
 
 def lab_counts():
-    found, claims = verdicts()
+    found, claims, unjudged = verdicts()
     rows = []
     for document in dict.fromkeys(claim["document"] for claim in claims):
-        count = lambda verdict: of(claims, document=document, verdict=verdict)
-        why = [next(why for why, begins in UNJUDGED.items() if re.match(begins, claim["why"])) for claim in count("cannot say")]
-        rows.append([document, len(count("reproduced")), len(count("refuted here")), len(why), *map(why.count, UNJUDGED)])
-    head = ["document, reproduced, refuted, not judged here", *UNJUDGED]
-    return f"Judged: {'; '.join(folder.source() for folder in found)}.\n\n" + table(",".join(head), rows)
+        count = lambda verdict: len(of(claims, document=document, verdict=verdict))
+        rows.append([document, count("reproduced"), count("refuted here"), count("cannot say"), len(of(unjudged, document=document))])
+    return (f"Judged: {'; '.join(folder.source() for folder in found)}. The record that decides a statement counts.\n\n" +
+            table("document, reproduced, refuted, cannot say, not judged here", rows))
+
+
+def short_quote(text, most=110):
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
 
 
 def lab_claims():
-    rows = [[claim["says"], claim["figure"], re.split("[:;] ", claim["ours"])[0], verdict.split()[0]]
-            for verdict in ("refuted here", "reproduced") for claim in of(verdicts()[1], verdict=verdict)]
-    return table("the document says, there, here, verdict", rows)
+    """What is refuted, with figures; what is reproduced, by name."""
+    claims = verdicts()[1]
+    rows = [[short_quote(claim["quote"]).replace("|", "\\|"), claim["figure"], re.split("; ", claim["ours"])[0], claim["machine"]]
+            for claim in of(claims, verdict="refuted here")]
+    names = ", ".join(claim["id"] for claim in of(claims, verdict="reproduced"))
+    return table("refuted, there, here, processors", rows) + "\n" + prose(f"Reproduced, by their names in `faultless lab report`: {names}.")
 
 
-def hard_faults():
-    folder = newest("lab", part="major")[0]
-    runs = Arms([row | {"arm": re.search("beside=([a-z]+)", row["cell"])[1]} for row in folder.rows("samples.csv.gz")
-                 if (row["phase"], row["quantity"]) == ("touch", "own_wall_ns")])
-    by_process, by_none = (ranged(runs.ratio("major", arm, lambda row: float(row["value"])), unit="x") for arm in ("process", "none"))
-    return prose(f"Beside a thread that takes hard faults, mapping, touching and unmapping 16 MiB takes {by_none} as long as alone, and {by_process} "
-                 f"as long as beside a process that takes them ({folder.source()}). The process does not share the address space, so this does not "
-                 "show that a lock is the reason.")
+def lab_unjudged():
+    """A table for each document."""
+    texts = []
+    for document in dict.fromkeys(row["document"] for row in verdicts()[2]):
+        rows = [[short_quote(row["quote"], 70).replace("|", "\\|"), row["why"].split("; ")[0]] for row in of(verdicts()[2], document=document)]
+        texts.append(table(f"{document.replace(',', '')}, why it is not judged here", rows))
+    return "\n".join(texts)
 
 
 # README.md
@@ -316,7 +318,7 @@ def screen(name):
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
     run, peers, cost, check, short, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
-    kernel_tests, kernel_limits, lab_counts, lab_claims, hard_faults, readme_run, readme_cost, readme_check)} | {
+    kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 
 

@@ -16,6 +16,7 @@ pub mod chosen;
 pub mod claim;
 pub mod compare;
 pub mod datafile;
+pub mod document;
 pub mod experiment;
 pub mod experiments;
 pub mod process;
@@ -28,8 +29,9 @@ pub mod trial;
 
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
+pub use document::Document;
 pub use experiment::{
-    Chart, Document, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
 };
 pub use record::Record;
 pub use results::Results;

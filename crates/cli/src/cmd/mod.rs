@@ -14,13 +14,13 @@ mod glibc;
 mod man;
 mod record;
 mod report;
+mod rounds;
 mod run;
 mod stat;
 mod status;
 mod timeline;
 mod top;
 mod trace_file;
-mod warm;
 mod workload;
 
 use std::ffi::OsString;

@@ -67,12 +67,6 @@ impl Cells<'_> {
         self.keep("", |cell| number(cell, name).is_some_and(&accepts))
     }
 
-    /// Those without a parameter.
-    #[must_use]
-    pub fn without(self, name: &str) -> Self {
-        self.keep("", |cell| cell.text(name).is_err())
-    }
-
     /// Those with the largest number.
     #[must_use]
     pub fn most(self, name: &str) -> Self {

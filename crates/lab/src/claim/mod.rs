@@ -14,7 +14,7 @@ use faultless_trace::verdict::Verdict;
 pub use here::{Cells, Here, disturbed};
 pub use series::Series;
 
-use crate::experiment::Document;
+use crate::document::Document;
 use crate::results::Results;
 
 type Figure = Box<dyn Fn(&Here) -> Series>;

@@ -25,9 +25,8 @@ use faultless_os::advise;
 
 use super::{memory, threshold};
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial,
-};
+use crate::document::Document;
+use crate::experiment::{Chart, Column, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial};
 use crate::results::{Quantities, faults, wall_ms};
 use pipeline::{MEMORIES, Memory, Plan};
 

@@ -23,8 +23,9 @@ use super::memory::LINE_BYTES;
 use super::team::{self, Others};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, us_per_page, wall_ms, wall_ns};
 

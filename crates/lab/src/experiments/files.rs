@@ -38,7 +38,8 @@ use faultless_os::touch::Advice;
 
 use super::beside::Beside;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Column, Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
+use crate::document::Document;
+use crate::experiment::{Chart, Column, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
 use crate::results::{Quantities, mib_per_s, us_per_page, values, wall_ms, wall_ns};
 
 pub(super) struct Files;
@@ -110,7 +111,11 @@ impl Experiment for Files {
         for from in ["cache", "disk"] {
             for how in ["fault", "willneed", "populate", "read"] {
                 let is_every = how == "fault" && from == "cache" || scope.effort == Effort::Full;
-                let threads = if is_every { scope.threads() } else { vec![1] };
+                let threads = match how {
+                    _ if is_every => scope.threads(),
+                    "read" if scope.processors > 1 => vec![1, scope.processors],
+                    _ => vec![1],
+                };
                 words.extend(
                     threads
                         .iter()

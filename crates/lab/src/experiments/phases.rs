@@ -13,6 +13,8 @@
 //! that runs with interrupts off is counted at the instruction that switches them on again: the shares of the
 //! locks of zone and LRU include the work below them. So compare numbers of threads, not locks.
 
+mod claims;
+
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
@@ -24,9 +26,9 @@ use faultless_trace::stat::{LOCKS, kernel_time, lock_of};
 
 use super::{memory, team};
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps,
-    Trial,
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values};
 
@@ -57,6 +59,8 @@ static SHEET: Sheet = Sheet {
     ],
     columns: COLUMNS,
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 

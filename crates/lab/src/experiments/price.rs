@@ -23,8 +23,9 @@ use faultless_prof::price::work::{Kind, Pages, Work};
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Column, Document, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+    Column, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, cpu_ns, values};
 
@@ -47,6 +48,7 @@ static SHEET: Sheet = Sheet {
         Column { head: "touch after, us/MiB", values: |cell, found| us_per_mib(cell, found, "after") },
     ],
     claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 

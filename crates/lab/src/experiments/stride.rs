@@ -22,9 +22,10 @@ use faultless_trace::measurement::median;
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope,
-    Sheet, Step, Steps, Trial,
+    Chart, Column, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope, Sheet,
+    Step, Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 

@@ -21,8 +21,9 @@ use std::path::PathBuf;
 use faultless_os::{advise, map, page};
 
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Document, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+    Chart, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, faults};
 

@@ -29,6 +29,7 @@ mod charts;
 mod claims;
 pub(crate) mod document;
 mod narrow;
+mod prezeroing;
 
 use faultless_os::host::Host;
 use faultless_os::page;
@@ -36,7 +37,8 @@ use faultless_os::page;
 use super::beside::Beside;
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Document, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
+use crate::document::Document;
+use crate::experiment::{Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
 
 pub(super) struct Touch;
 

@@ -2,12 +2,14 @@
 //!
 //! "Prezeroing V2" says that zeroing pays ahead of need, in large blocks, for memory in no cache, by an engine that
 //! leaves the caches alone. Memory that was just used is better zeroed when it is needed. So each engine is
-//! measured on blocks of one order. `hot` reuses one block. `cold` is more memory than caches
+//! measured on blocks of one order. `hot` reuses two blocks. `cold` is more memory than caches
 //! hold, in an order that no prefetcher guesses. Each is measured alone, followed by a reader of the zeroed memory,
-//! and beside a working set elsewhere.
+//! before that reader by a block (`early`), and beside a working set elsewhere.
 //!
 //! The memory is never zero before: each phase leaves ones behind, and the next reader must find zeroes. All
 //! memory is resident before, so only the set-up faults.
+
+mod claims;
 
 use faultless_os::counters;
 use faultless_os::page::{self, Order};
@@ -16,9 +18,8 @@ use faultless_os::zero::{self, Present};
 
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{
-    Chart, Document, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
-};
+use crate::document::Document;
+use crate::experiment::{Chart, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
@@ -41,6 +42,8 @@ static SHEET: Sheet = Sheet {
         Parameter::named("mib", "MiB that are zeroed in all"),
     ],
     charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
     ..Sheet::BLANK
 };
 
@@ -74,9 +77,10 @@ impl Experiment for Zeroing {
         let Asked { engine, is_hot, bytes, block_bytes, batch_bytes } = Asked::of(cell)?;
         let engine = Present::named(engine)
             .ok_or_else(|| Refusal(format!("this processor has no {}: take another engine", word(engine))))?;
-        let memory = Region::base_pages(if is_hot { block_bytes } else { bytes }, page::size())?;
-        let set = Region::base_pages(SET_BYTES, page::size())?;
         let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
+        let hot_bytes = block_bytes * 2.min(batches * batch_blocks);
+        let memory = Region::base_pages(if is_hot { hot_bytes } else { bytes }, page::size())?;
+        let set = Region::base_pages(SET_BYTES, page::size())?;
         let overwriting = Overwriting { engine, memory, set, block_bytes, batches, batch_blocks };
         Ok(Steps::of(overwriting, Overwriting::steps))
     }
@@ -156,6 +160,8 @@ impl Overwriting {
                     sum + read_and_mark(this.block(at))
                 }))
             }),
+            // The same work, but a block is zeroed while the one before is still to be read.
+            (Phase::new("early", 0, 0).work(lines).sum(0), |this, _| Ok(this.read_early())),
             (Phase::new("alone", 0, 0).work(set).sum(set as u64), |this, notes| {
                 Ok(this.read_sets(false, notes))
             }),
@@ -170,6 +176,16 @@ impl Overwriting {
         notes.add("pages", (self.blocks() * self.block_bytes / page::size()) as f64);
         (0..self.blocks()).for_each(|at| self.zero(at));
         Ok(0)
+    }
+
+    fn read_early(&mut self) -> u64 {
+        self.zero(0);
+        (0..self.blocks()).fold(0, |sum, at| {
+            if at + 1 < self.blocks() {
+                self.zero(at + 1);
+            }
+            sum + read_and_mark(self.block(at))
+        })
     }
 
     fn check(&mut self, _: &mut Notes) -> Result<u64, Refusal> {

@@ -9,7 +9,7 @@ use faultless_os::page;
 
 use super::{BLOCK, COPIES, PACKED};
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, disturbed, short};
-use crate::experiment::Document::Queue;
+use crate::document::Document::Queue;
 
 /// Workers of the document.
 const THEIRS: usize = 8;

@@ -1,7 +1,7 @@
 //! What "Bringing The Hardware And Windows To Its Limits" says of copying into new and into warm memory.
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged};
-use crate::experiment::Document::Hardware;
+use crate::document::Document::Hardware;
 
 /// All numbers of threads that copy, read or write the most memory.
 fn all<'a>(here: &Here<'a>, kind: &str) -> Cells<'a> {

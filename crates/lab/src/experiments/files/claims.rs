@@ -2,7 +2,7 @@
 //! threads that wait for a hard fault.
 
 use crate::claim::{Cells, Claim, Here, Series, short};
-use crate::experiment::Document::{Hardware, Queue};
+use crate::document::Document::{Hardware, Queue};
 
 /// The phase of the reads.
 const READ: &str = "first";

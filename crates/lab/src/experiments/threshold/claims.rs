@@ -1,7 +1,7 @@
 //! What "A queue of page faults" says of heaps and their thresholds.
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged};
-use crate::experiment::Document::Queue;
+use crate::document::Document::Queue;
 
 /// Allocators, each once: the same with a fixed threshold is no other heap.
 const ALLOCATORS: [&str; 4] = ["glibc", "jemalloc", "mimalloc", "tcmalloc"];

@@ -4,7 +4,7 @@
 mod waits;
 
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, disturbed, short};
-use crate::experiment::Document::{Hardware, Queue};
+use crate::document::Document::{Hardware, Queue};
 
 /// The phase that maps the memory.
 const MAPPED: &str = "setup";
@@ -86,6 +86,7 @@ pub(super) fn claims() -> Vec<Claim> {
     let mut claims = one_thread();
     claims.extend(threads());
     claims.push(waits::claim());
+    claims.extend(super::prezeroing::claims());
     claims
 }
 
@@ -253,7 +254,8 @@ fn threads() -> Vec<Claim> {
 }
 
 pub(super) fn unjudged() -> Vec<Unjudged> {
-    vec![
+    let mut unjudged = super::prezeroing::unjudged();
+    unjudged.extend([
         Unjudged::new(
             Hardware,
             [
@@ -272,5 +274,6 @@ pub(super) fn unjudged() -> Vec<Unjudged> {
             ],
             "two versions of Windows; `faultless lab compare` sets the records of two kernels side by side",
         ),
-    ]
+    ]);
+    unjudged
 }

@@ -4,7 +4,7 @@
 //! one lock less. The time that is lost between two arrangements is lost at that lock.
 
 use crate::claim::{Cells, Claim, Here, Series, short};
-use crate::experiment::Document::Hardware;
+use crate::document::Document::Hardware;
 
 /// From here on a step counts as waiting.
 const WAITS: f64 = 1.25;

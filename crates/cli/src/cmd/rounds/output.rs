@@ -18,7 +18,7 @@ pub(in crate::cmd) struct Written {
     pub(in crate::cmd) hash: u64,
     /// Number of bytes.
     pub(in crate::cmd) bytes: u64,
-    /// The last [`TAIL_BYTES`].
+    /// The last [`TAIL_BYTES`]: all of a short output.
     pub(in crate::cmd) tail: String,
 }
 
