@@ -45,8 +45,8 @@ fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_nu
 #[test]
 fn more_passes_over_chunks_take_the_same_faults() {
     let _turn = alone();
-    let cell =
-        Cell::of("chunks").with("memory", "mmap").with("workers", 2).with("queue", 2).with("chunks", 12);
-    let sample = trial::measure(experiments::find("chunks").unwrap(), &cell.with("passes", 3));
+    let chunks = experiments::find("chunks").unwrap();
+    let sample =
+        trial::measure(chunks, &chunks.sheet().cell("memory=mmap workers=2 queue=2 chunks=12 passes=3"));
     assert_eq!((sample.refused, sample.violations), (None, vec![]));
 }
