@@ -254,7 +254,7 @@ fn freed_memory_of_a_program_that_locks_all_of_it_goes_back() {
     let Some(program) = program("locks") else { return };
     let text = printed(Case::plain(&program).args(&["all", "100", "0"]));
     if text == "refused\n" {
-        return wants::missing_feature("RLIMIT_MEMLOCK", "this user may not lock 976 MiB");
+        return wants::missing_feature("RLIMIT_MEMLOCK", "this user may not lock 400 MiB");
     }
     let plain = numbers(&text);
     let resident = |options: &[&str], ms: &str, most: u64| {

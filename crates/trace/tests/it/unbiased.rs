@@ -17,7 +17,7 @@ use faultless_trace::stat::Kind;
 
 use super::scenario::{self, CODE, MIB, PAGE};
 
-const DRAWS: u64 = 1000;
+const DRAWS: u64 = 400;
 /// The error of a pair's reading, and the additional error of a sample. In half of the programs a fault that only maps
 /// an existing page leaves the recorder in the cache.
 const OFFSET_NS: f64 = 300.0;
@@ -325,12 +325,12 @@ fn totals_and_kinds_of_thinned_recordings_are_right_on_average() {
         "seconds {seconds:.4} of the truth, {held} of {DRAWS} intervals hold; counts: {}",
         kinds.join(", ")
     );
-    assert!((seconds - 1.0).abs() < 0.01, "{seconds}");
+    assert!((seconds - 1.0).abs() < 0.015, "{seconds}");
     assert!(held * 100 >= 93 * DRAWS, "{held}");
     for (kind, ..) in TOUCHES {
         let (said, truth) = by_kind[&kind];
         // Around a fork memory does not show huge pages, and one in a few hundred faults is in no sample.
-        let limit = if kind == Kind::Thp { 0.04 } else { 0.01 };
+        let limit = if kind == Kind::Thp { 0.1 } else { 0.025 };
         assert!((said / truth - 1.0).abs() < limit, "{kind:?}: {said} of {truth}");
     }
 }
