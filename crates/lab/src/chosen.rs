@@ -233,8 +233,28 @@ impl Grid {
     /// The cells of an experiment, or of the part of it, in their document's columns. Without such columns: wall time and
     /// faults of each phase. A parameter is left out where every row has its usual value.
     pub fn new(experiment: &dyn Experiment, part: Option<&'static Part>, results: &Results) -> Self {
+        Self::of(experiment.sheet(), part, results, |cell| part.is_none_or(|part| (part.has)(cell)))
+    }
+
+    /// The same without cells that stand in the table of a part: all but those that differ in nothing that it varies.
+    pub fn without_parts(experiment: &dyn Experiment, results: &Results) -> Self {
         let sheet = experiment.sheet();
-        let is_shown = |cell: &Cell| part.is_none_or(|part| (part.has)(cell));
+        let is_usual = |cell: &Cell, varied: &[&str]| {
+            let mut parameters = sheet.parameters.iter().filter(|parameter| varied.contains(&parameter.name));
+            !varied.is_empty()
+                && parameters.all(|parameter| cell.text(parameter.name).ok() == parameter.usual)
+        };
+        let is_apart =
+            |cell: &Cell| sheet.parts.iter().any(|part| (part.has)(cell) && !is_usual(cell, part.varied));
+        Self::of(sheet, None, results, |cell| !is_apart(cell))
+    }
+
+    fn of(
+        sheet: &'static Sheet,
+        part: Option<&'static Part>,
+        results: &Results,
+        is_shown: impl Fn(&Cell) -> bool,
+    ) -> Self {
         let mut cells: Vec<(&Cell, &Quantities)> = results.cells(sheet.name).collect();
         cells.retain(|(cell, _)| is_shown(cell));
         cells.sort_by(|(a, _), (b, _)| a.natural_cmp(b));

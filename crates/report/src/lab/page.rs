@@ -216,7 +216,11 @@ impl Report {
     /// The record for a terminal of so many columns: machine, tables, statements with their verdicts. If `is_brief`,
     /// verdicts are only counted.
     pub fn text(&self, width: usize, is_brief: bool) -> String {
-        let machine: Vec<&str> = self.machine.iter().take(3).map(|(_, value)| value.as_str()).collect();
+        let fact = |name: &&str| {
+            self.machine.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        let machine: Vec<&str> =
+            ["cpu", "kernel", "memory", "page", "hypervisor"].iter().filter_map(fact).collect();
         let mut text = wrap("", &machine.join("; "), width).join("\n") + "\n";
         for experiment in &self.experiments {
             text += &format!(

@@ -232,16 +232,21 @@ fn experiment(name: &str, command: &str, results: &Results) -> page::Experiment 
 /// The document's tables of an experiment and of its parts, with our rows.
 fn tables(experiment: &dyn Experiment, results: &Results) -> Vec<page::Table> {
     let sheet = experiment.sheet();
-    let whole = (!sheet.columns.is_empty()).then_some((sheet.name, sheet.about, None));
-    let parts = sheet.parts.iter().map(|part| (part.name, part.about, Some(part)));
-    let grids = whole.into_iter().chain(parts).map(|(name, title, part)| {
-        let grid = Grid::new(experiment, part, results);
+    let whole = (!sheet.columns.is_empty()).then(|| {
+        let title = format!("In the columns of \"{}\"", sheet.documents[0].title());
+        (sheet.name, title, Grid::without_parts(experiment, results))
+    });
+    let parts = sheet
+        .parts
+        .iter()
+        .map(|part| (part.name, part.about.to_owned(), Grid::new(experiment, Some(part), results)));
+    let grids = whole.into_iter().chain(parts).map(|(name, title, grid)| {
         let is_ours = grid.rows.iter().map(|row| row.is_document).collect::<Vec<_>>();
         let [heads, rows @ ..] = &table::grid_texts(&grid)[..] else { return page::Table::default() };
         let rows = is_ours.into_iter().zip(rows);
         page::Table {
             id: format!("{name}-table"),
-            title: title.into(),
+            title,
             heads: heads.clone(),
             rows: rows
                 .map(|(is_document, texts)| page::TableRow { is_document, texts: texts.clone() })
