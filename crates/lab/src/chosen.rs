@@ -285,6 +285,8 @@ impl Grid {
             parameters: own(cell),
             figures: columns.iter().map(|column| median_interval(&(column.values)(cell, found))).collect(),
         });
+        // A cell without any of these figures answers another question.
+        let ours = ours.filter(|row| row.figures.iter().any(Option::is_some));
         let heads = columns.iter().map(|column| column.head.to_owned()).collect();
         Self { rows: theirs.chain(ours).collect(), heads: [names, heads] }.without_empty_columns()
     }

@@ -23,6 +23,7 @@ pub mod process;
 pub mod record;
 mod renamed;
 pub mod results;
+pub mod row;
 pub mod runner;
 pub mod sample;
 pub mod trial;

@@ -20,53 +20,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Refusal};
-use crate::renamed;
+use crate::renamed::{self, Names};
+use crate::results::Results;
+pub use crate::row::{ENDED, FINISHED, INTERRUPTED, Note, OUT_OF_TIME, REFUSED, Row, VIOLATION};
 use crate::sample::Sample;
-
-/// One row of `samples.csv`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The experiment.
-    pub experiment: String,
-    /// Parameters as `NAME=VALUE` words with a blank between.
-    pub cell: String,
-    /// The round, from 1.
-    pub round: u32,
-    /// The phase.
-    pub phase: String,
-    /// The quantity.
-    pub quantity: String,
-    /// The value.
-    pub value: f64,
-}
-
-/// One row of `notes.csv`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// The experiment; empty for the whole record.
-    pub experiment: String,
-    /// Parameters as `NAME=VALUE` words with a blank between.
-    pub cell: String,
-    /// The round, from 1; 0 for the whole record.
-    pub round: u32,
-    /// [`VIOLATION`], [`REFUSED`] or [`ENDED`].
-    pub kind: String,
-    /// One line of text.
-    pub text: String,
-}
-
-impl Note {
-    /// The text without the cell, which some refusals begin with.
-    pub fn reason(&self) -> &str {
-        self.text.strip_prefix(&format!("{} {}: ", self.experiment, self.cell)).unwrap_or(&self.text)
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.experiment, self.cell, self.reason())
-    }
-}
 
 /// What a record was made with. A resumed record needs the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -259,19 +216,6 @@ impl Record {
     }
 }
 
-/// Kind of a note: a count, a checksum or a time that can't be right.
-pub const VIOLATION: &str = "violation";
-/// Kind of a note: the machine can't measure the cell.
-pub const REFUSED: &str = "refused";
-/// Kind of a note: how a run ended.
-pub const ENDED: &str = "ended";
-/// Text of a note [`ENDED`]: every cell is finished, or can't be measured.
-pub const FINISHED: &str = "finished";
-/// Text of a note [`ENDED`]: every cell was measured, but not all with enough rounds.
-pub const OUT_OF_TIME: &str = "out of time";
-/// Text of a note [`ENDED`]: a request to end.
-pub const INTERRUPTED: &str = "interrupted: go on with the same command";
-
 fn described(asked: &Asked) -> String {
     format!("{asked} by {}", asked.version)
 }
@@ -284,6 +228,45 @@ impl fmt::Display for Asked {
         }
         write!(f, " at {} effort", self.effort)
     }
+}
+
+/// The results of a record, without the samples that can't be right.
+///
+/// # Errors
+/// It can't be read, or is not a record.
+pub fn read(folder: &Path) -> Result<Results, Refusal> {
+    let notes = read_notes(folder)?;
+    let wrong: BTreeSet<_> = notes
+        .iter()
+        .filter(|note| note.kind == VIOLATION)
+        .map(|note| (note.experiment.as_str(), note.cell.as_str(), note.round))
+        .collect();
+    let mut rows = read_rows(folder)?;
+    rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
+    let mut results = Results::of(rows)?;
+    (results.notes, results.lacks) = (notes, lacks(folder));
+    Ok(results)
+}
+
+/// What a record was made with. If it was stored without that, only the experiments of its samples are known.
+///
+/// # Errors
+/// It can't be read, or is not a record.
+pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
+    if !results.lacks.contains(&PLAN) {
+        return read_asked(folder);
+    }
+    let unknown = || "unknown".to_owned();
+    let experiments: BTreeSet<&str> = results.all().map(|(cell, _)| cell.experiment.as_str()).collect();
+    let experiments = experiments.into_iter().map(str::to_owned).collect();
+    Ok(Asked {
+        schema: SCHEMA,
+        version: unknown(),
+        effort: unknown(),
+        experiments,
+        parameters: Vec::new(),
+        seed: 0,
+    })
 }
 
 /// The samples of a record.
@@ -319,27 +302,6 @@ pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
 /// The cell in the names of this version, with the usual value of each parameter that it does not name.
 pub fn today(cell: &Cell) -> Cell {
     renamed::cell(cell)
-}
-
-/// The new names of the cells that a table has: most of its rows have the cell of the row before.
-#[derive(Default)]
-struct Names {
-    old: [String; 2],
-    new: [String; 2],
-}
-
-impl Names {
-    /// Gives a row the names of this version.
-    fn renew(&mut self, experiment: &mut String, cell: &mut String, round: &mut u32) -> Result<(), Refusal> {
-        *round = renamed::round(experiment, *round);
-        if [&*experiment, &*cell] != [&self.old[0], &self.old[1]] {
-            let new = renamed::cell(&Cell::parse(experiment, cell.split_whitespace())?);
-            self.new = [new.experiment.clone(), new.words().join(" ")];
-            self.old = [experiment.clone(), cell.clone()];
-        }
-        [*experiment, *cell] = self.new.clone();
-        Ok(())
-    }
 }
 
 pub(crate) const PLAN: &str = "plan.json";

@@ -4,7 +4,7 @@
 //! `files`, and `latency` a part of `stride`. Some of their cells are the same cell now. The rounds of two experiments do not
 //! belong together, so those of `scale` and `fault-rate` get numbers that the others never reach.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Refusal};
 use crate::experiments;
 
 /// A parameter of an older version: experiment, name, value, and what a cell has instead. `*` is any value, and the same.
@@ -78,6 +78,32 @@ pub(crate) fn round(experiment: &str, round: u32) -> u32 {
         "scale" => MOST + round,
         "fault-rate" => 2 * MOST + round,
         _ => round,
+    }
+}
+
+/// The new names of the cells that a table has: most of its rows have the cell of the row before.
+#[derive(Default)]
+pub(crate) struct Names {
+    old: [String; 2],
+    new: [String; 2],
+}
+
+impl Names {
+    /// Gives a row the names of this version.
+    pub(crate) fn renew(
+        &mut self,
+        experiment: &mut String,
+        cell: &mut String,
+        round: &mut u32,
+    ) -> Result<(), Refusal> {
+        *round = self::round(experiment, *round);
+        if [&*experiment, &*cell] != [&self.old[0], &self.old[1]] {
+            let new = self::cell(&Cell::parse(experiment, cell.split_whitespace())?);
+            self.new = [new.experiment.clone(), new.words().join(" ")];
+            self.old = [experiment.clone(), cell.clone()];
+        }
+        [*experiment, *cell] = self.new.clone();
+        Ok(())
     }
 }
 

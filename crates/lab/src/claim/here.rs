@@ -192,7 +192,7 @@ fn number(cell: &Cell, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
+    use crate::row::Row;
 
     fn results() -> Results {
         let row = |(threads, round, value): (usize, u32, f64)| Row {

@@ -285,7 +285,7 @@ pub fn short(value: f64) -> String {
 pub(crate) fn record(rows: &[(&str, &str, &str, f64)]) -> Results {
     let row = |(round, (cell, phase, quantity, value)): (u32, &(&str, &str, &str, f64))| {
         let (experiment, cell) = cell.split_once(' ').unwrap();
-        crate::record::Row {
+        crate::row::Row {
             experiment: experiment.into(),
             cell: cell.into(),
             round,
@@ -300,7 +300,7 @@ pub(crate) fn record(rows: &[(&str, &str, &str, f64)]) -> Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
+    use crate::row::Row;
 
     fn results(values: &[f64], processors: f64) -> Results {
         let row = |round, quantity: &str, value| Row {

@@ -45,7 +45,7 @@ pub(super) struct Touch;
 static SHEET: Sheet = Sheet {
     name: "touch",
     about: "What do the first and the second touch of a page cost, and do they scale with threads?",
-    documents: &[Document::Queue, Document::Hardware, Document::Prezeroing],
+    documents: &[Document::Hardware, Document::Queue, Document::Prezeroing],
     parameters: &[
         Parameter::usual("access", "write", "write, or read, which maps the zero page"),
         Parameter::usual(
@@ -79,6 +79,7 @@ static SHEET: Sheet = Sheet {
                 let plain = [("access", "write"), ("lines", "1"), ("lock", "no")];
                 plain.iter().all(|(name, value)| cell.text(name) == Ok(value))
                     && !is_pool(cell)
+                    && !narrow::is_asked(cell)
                     && !cell.text("beside").is_ok_and(|beside| beside.ends_with("files"))
             },
             varied: &["memory", "beside", "others"],

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use faultless_lab::Results;
 use faultless_lab::compare;
-use faultless_lab::record::{Note, VIOLATION};
+use faultless_lab::record::{self, Note, VIOLATION};
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
 use faultless_trace::change::{Change, Direction};
@@ -77,7 +77,7 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
 }
 
 fn results(folder: &Path) -> Result<Results, Failure> {
-    let results = Results::read(folder).map_err(failure)?;
+    let results = record::read(folder).map_err(failure)?;
     match results.has("kernel") {
         true => Err(Failure(format!(
             "{}: is a record of the kernel lab; compare it with `faultless lab kernel diff`",
@@ -136,7 +136,7 @@ fn named(note: &Note) -> String {
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
     let of = |(folder, results): (&Path, &Results)| {
         let (samples, disturbed) = results.disturbed();
-        let asked = results.asked(folder).map_err(failure)?;
+        let asked = record::asked(folder, results).map_err(failure)?;
         let mut facts = vec![
             ("faultless".to_owned(), asked.version),
             ("effort".to_owned(), asked.effort),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use faultless_lab::experiment::processors;
 use faultless_lab::process::Launcher;
-use faultless_lab::record::{Asked, Note, SCHEMA, VIOLATION};
+use faultless_lab::record::{self, Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
 use faultless_lab::{Chosen, Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
@@ -52,7 +52,7 @@ pub(crate) fn run(run: Run) -> Outcome {
     }
     let asked = asked(&run.names, parameters, effort);
     let ended = measure(&experiments, &asked, Limits { effort, budget }, folder, &host)?;
-    let results = Results::read(folder).map_err(failure)?;
+    let results = record::read(folder).map_err(failure)?;
     for note in left_out(&results.refused()) {
         eprintln!("faultless: left out: {note}");
     }
@@ -118,7 +118,7 @@ pub(crate) fn verify(json: bool) -> Outcome {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let results = Results::read(folder.path()).map_err(failure)?;
+    let results = record::read(folder.path()).map_err(failure)?;
     let text = match json {
         true => table::json(&report::report(folder.path(), &results)?, &results)?,
         false => table::counts(&results),

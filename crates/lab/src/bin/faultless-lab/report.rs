@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 /// Writes the page of a record, and prints its answers.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let results = Results::read(&args.folder).map_err(failure)?;
+    let results = record::read(&args.folder).map_err(failure)?;
     let report = report(&args.folder, &results)?;
     if let Some(why) = &report.unfinished {
         eprintln!("faultless: the record is not whole: {why}");
@@ -112,7 +112,7 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
 
 /// A record, ready to be drawn.
 pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
-    let asked = results.asked(folder).map_err(failure)?;
+    let asked = record::asked(folder, results).map_err(failure)?;
     let whole = |name: &String| experiments::find(name).map_or(name.clone(), |found| found.name().to_owned());
     let mut names: Vec<String> = asked.experiments.iter().map(whole).collect();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);

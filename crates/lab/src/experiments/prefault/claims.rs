@@ -302,8 +302,8 @@ fn map_populate() -> Vec<Unjudged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
     use crate::results::Results;
+    use crate::row::Row;
     use faultless_trace::verdict::Verdict;
 
     /// Loops of so much work, of which the kernel takes this part. With `kept` they take that part of the time.
