@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--host", default="host", help="name of this machine [%(default)s]")
     parser.add_argument("--list", action="store_true", help="print the topics and exit")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds, instead of each topic's own")
-    parser.add_argument("--python", default="python3", metavar="PATH", help="a Python with NumPy and pandas, not of a virtual environment [%(default)s]")
+    parser.add_argument("--python", default="python3", metavar="PATH", help="a Python with NumPy that every user may run, not of a virtual environment [%(default)s]")
     parser.add_argument("--trial", metavar="DIR", help="write to DIR instead of record/; the commit need not be clean")
     parser.add_argument("--faultless", metavar="PATH", help="with --trial: this program instead of a new build")
     parser.add_argument("topics", nargs="*", metavar="TOPIC")

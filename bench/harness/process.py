@@ -62,8 +62,7 @@ def timed(command, to="file"):
 
 def output(words, user=None, folder=None, allowed=(0,)):
     """Standard output of a command that is not accounted for; ends the script with one line if it fails."""
-    group = {"user": user, "group": user, "extra_groups": []} if user else {}
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=folder, **group)
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, user=user, cwd=folder)
     if done.returncode not in allowed:
         sys.exit(f"`{shlex.join(words)}` ended with status {done.returncode}: {done.stderr.strip()[-300:]}")
     return done.stdout

@@ -78,11 +78,13 @@ class Server:
 
     def held(self):
         """Errors; descriptors and threads of the first process; perf events that programs called faultless hold."""
-        first, events = self.sh("pids")[1][0], 0
+        first, errors, events = self.sh("pids")[1][0], self.sh("errors")[1][0], 0
+        # The connections of these questions end.
+        time.sleep(0.2)
         for path in glob.iglob("/proc/[0-9]*/fd/*"):
             with contextlib.suppress(OSError):
                 events += "perf_event" in os.readlink(path) and os.readlink(f"/proc/{path.split('/')[2]}/exe").endswith("/faultless")
-        return [self.sh("errors")[1][0], len(os.listdir(f"/proc/{first}/fd")), len(os.listdir(f"/proc/{first}/task")), events]
+        return [errors, len(os.listdir(f"/proc/{first}/fd")), len(os.listdir(f"/proc/{first}/task")), events]
 
 
 def attach(to, verb, server, seconds):
