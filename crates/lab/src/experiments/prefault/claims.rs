@@ -69,7 +69,7 @@ fn other_share(here: &Here) -> Option<String> {
 fn share(here: &Here) -> String {
     let none = worked(here, "none");
     let work = none.word("work").unwrap_or("-").to_owned();
-    format!("work={work}, of which the kernel takes {} %", median(&kernel_percent(&none)))
+    format!("beside work={work} the kernel takes {} % of the loop", median(&kernel_percent(&none)))
 }
 
 /// There is no verdict on figures of pages of 4 KiB where a page has another size.
@@ -337,7 +337,7 @@ mod tests {
         };
         let (verdict, ours, _) = judged(&[(8, 0.9), (32, 0.64), (64, 0.5)], 0.4);
         assert_eq!(verdict, Verdict::Reproduced);
-        assert!(ours.ends_with("work=32, of which the kernel takes 64.0 %"), "{ours}");
+        assert!(ours.ends_with("beside work=32 the kernel takes 64.0 % of the loop"), "{ours}");
         let (verdict, _, why) = judged(&[(8, 0.9), (16, 0.8)], 0.4);
         assert!(verdict == Verdict::CannotSay && why.starts_with("the kernel takes 80.0 %"), "{why}");
         let (verdict, _, why) = judged(&[(32, 0.64)], 0.1);
