@@ -10,7 +10,7 @@ use faultless_os::file::{self, FileMap};
 use faultless_os::touch::{Churner, Reader, Region};
 use faultless_os::{counters, page};
 
-use super::files::data::{Data, places, without_read_ahead};
+use super::data::{Data, places, without_read_ahead};
 use super::memory;
 use super::team::Others;
 use crate::cell::Refusal;

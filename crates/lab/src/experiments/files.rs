@@ -30,7 +30,6 @@
 //! makes one.
 
 mod claims;
-pub(super) mod data;
 mod reading;
 
 use faultless_os::host::Host;
@@ -44,12 +43,8 @@ use crate::results::{Quantities, mib_per_s, us_per_page, values, wall_ms, wall_n
 
 pub(super) struct Files;
 
-/// In a random order one page of so many bytes is read: no fault maps the page of the next read.
-const WINDOW: usize = 64 << 10;
 /// Maps, touches and unmaps of a cell, for each MiB.
 const MAPS_PER_MIB: usize = 64;
-/// Seed of the data and of the order.
-const SEED: u64 = 1;
 
 static SHEET: Sheet = Sheet {
     name: "files",

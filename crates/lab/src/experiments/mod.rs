@@ -3,6 +3,7 @@
 mod beside;
 mod chunks;
 mod copy;
+mod data;
 mod files;
 mod memory;
 mod phases;

@@ -9,9 +9,9 @@ use faultless_os::file::{self, FileMap};
 use faultless_os::touch::{Advice, Region};
 use faultless_os::{advise, page};
 
+use super::super::data::{Data, VARIABLE, WINDOW, places, sum_of, without_read_ahead};
 use super::super::team::{self, Done, Others};
-use super::data::{Data, VARIABLE, places, sum_of, without_read_ahead};
-use super::{Asked, From, How, MAPS_PER_MIB, WINDOW};
+use super::{Asked, From, How, MAPS_PER_MIB};
 use crate::cell::Refusal;
 use crate::datafile::{self, WORD_BYTES};
 use crate::experiment::{Notes, Phase, Step, Steps, Trial};

@@ -8,16 +8,20 @@ use faultless_os::advise::Advice;
 use faultless_os::file::FileMap;
 use faultless_trace::measurement::Rng;
 
-use super::{SEED, WINDOW};
 use crate::cell::Refusal;
 use crate::datafile;
+
+/// In a random order one page of so many bytes is read: no fault maps the page of the next read.
+pub(super) const WINDOW: usize = 64 << 10;
+/// Seed of the data and of the order.
+const SEED: u64 = 1;
 
 /// Names a file that replaces the temporary one.
 pub(super) const VARIABLE: &str = "FAULTLESS_LAB_DATAFILE";
 
 /// The file of a cell.
-pub(in super::super) struct Data {
-    pub(in super::super) file: File,
+pub(super) struct Data {
+    pub(super) file: File,
     /// The sum of its words.
     pub(super) sum: u64,
     pub(super) is_written_here: bool,
@@ -25,7 +29,7 @@ pub(in super::super) struct Data {
 
 impl Data {
     /// A temporary file, in the page cache.
-    pub(in super::super) fn written(len_bytes: usize) -> Result<Self, Refusal> {
+    pub(super) fn written(len_bytes: usize) -> Result<Self, Refusal> {
         let mut file = tempfile::tempfile()?;
         let sum = datafile::write(&mut file, len_bytes as u64, SEED).map_err(|error| {
             let folder = std::env::temp_dir();
@@ -74,13 +78,13 @@ pub(super) fn sum_of(file: &File, len_bytes: usize) -> std::io::Result<u64> {
 }
 
 /// A byte offset in each window, in a random order.
-pub(in super::super) fn places(len_bytes: usize) -> Vec<usize> {
+pub(super) fn places(len_bytes: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..len_bytes / WINDOW).map(|window| window * WINDOW).collect();
     Rng::from_seed(SEED).shuffle(&mut places);
     places
 }
 
-pub(in super::super) fn without_read_ahead(file: &File, len_bytes: usize) -> Result<FileMap, Refusal> {
+pub(super) fn without_read_ahead(file: &File, len_bytes: usize) -> Result<FileMap, Refusal> {
     let map = FileMap::new(file, len_bytes)?;
     map.advise(Advice::Random)?;
     Ok(map)
