@@ -8,7 +8,7 @@
 //! first principles stands beside the measured one. A phase that was too fast, or that returns the wrong
 //! checksum, is a violation.
 //!
-//! It does not draw (`report`) or print. It knows a document's figures, but not the document ([`claims`]).
+//! It does not draw (`report`) or print. It knows what a document says ([`claim`]), but not the document.
 #![forbid(unsafe_code)]
 
 pub mod cell;
