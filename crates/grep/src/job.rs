@@ -158,7 +158,6 @@ impl Job<'_> {
             plan: self.plan.clone(),
             searcher: &self.searcher,
             format: &self.looks.format,
-            color: self.looks.color,
             separator: &self.looks.separator,
             follows_output: summary.searched.has_printed,
             binary,

@@ -19,7 +19,6 @@ pub(crate) struct Looks {
     pub(crate) format: OutputFormat,
     /// Separates the output of two files.
     pub(crate) separator: Vec<u8>,
-    pub(crate) color: bool,
     pub(crate) line_number: bool,
     /// Whether totals follow the matches.
     pub(crate) stats: bool,
@@ -31,42 +30,52 @@ pub(crate) struct Looks {
     pub(crate) every_file: bool,
 }
 
+/// Whatever flags add to lines, counts and paths. ripgrep's printers get it from here alone. So where it is the default,
+/// there is nothing but lines, counts or paths, and no flag is forgotten.
+#[derive(Debug, Default, PartialEq)]
+struct Extras {
+    color: bool,
+    stats: bool,
+    include_zero: bool,
+    byte_offset: bool,
+    column: bool,
+    heading: bool,
+    only_matching: bool,
+    per_match: bool,
+    trim: bool,
+    /// Lines around a match.
+    context: bool,
+    max_columns: Option<u64>,
+    max_columns_preview: bool,
+    path_terminator: Option<u8>,
+    path_separator: Option<u8>,
+    replacement: Option<Vec<u8>>,
+    match_separator: Option<Vec<u8>>,
+    context_field_separator: Option<Vec<u8>>,
+}
+
 /// How the matches of `scope` are printed.
 pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks, Failure> {
     let terminal = caller.sees_output();
     let flags = &args.looks;
     let vs = flags.format == Some(Format::Vs);
-    let heading = !flags.vimgrep && !vs && !flags.no_heading && (flags.pretty || flags.heading || terminal);
-    let column = flags.column || flags.vimgrep && !flags.no_column;
     let with_filename = flags.with_filename || !flags.no_filename && (flags.vimgrep || !scope.one_file);
     let summary = summary(args);
-    let stats = flags.stats || flags.json;
+    let extras = extras(flags, caller, summary)?;
     let line_number = if flags.no_line_number {
         false
     } else {
         let only_stdin = scope.one_file && scope.stdin.is_some();
-        let standard = terminal && !only_stdin || column || flags.vimgrep || flags.pretty || vs;
+        let standard = terminal && !only_stdin || extras.column || flags.vimgrep || flags.pretty || vs;
         flags.line_number || flags.json || summary.is_none() && standard
     };
-    let mut specs = grep_printer::default_color_specs();
-    specs.extend(flags.colors.iter().cloned());
-    let specs = ColorSpecs::new(&specs);
-    let links = hyperlinks(flags);
-    let terminator = (flags.null || vs).then_some(0);
-    let path_separator = match &flags.path_separator {
-        Some(separator) => one_byte(separator)?,
-        None => vs.then_some(b'\\'),
+    let context_separator = match flags.no_context_separator {
+        true => None,
+        false => Some(flags.context_separator.as_deref().map_or(b"--".to_vec(), grep_cli::unescape)),
     };
-    let context = flags.context.unwrap_or(0).max(flags.before_context.unwrap_or(0));
-    let context = context.max(flags.after_context.unwrap_or(0));
-    let separator =
-        |given: &Option<String>, usual| given.as_deref().map_or_else(|| usual, grep_cli::unescape);
-    let context_separator =
-        (!flags.no_context_separator).then(|| separator(&flags.context_separator, b"--".to_vec()));
-    let between = separator(&flags.field_match_separator, b":".to_vec());
     let file_separator = match summary {
-        None if heading && !flags.json => Some(Vec::new()),
-        None if context > 0 && !flags.passthru && !flags.json => context_separator.clone(),
+        None if extras.heading && !flags.json => Some(Vec::new()),
+        None if extras.context && !flags.passthru && !flags.json => context_separator.clone(),
         _ => None,
     };
     // Only the printer of a sorted search knows the line end: ripgrep writes the separators of parallel searches
@@ -76,84 +85,118 @@ pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks
         Sort::Path if args.matching.crlf => b"\r\n",
         _ => b"\n",
     };
-    let replacement = flags.replace.clone().map(String::into_bytes);
-    let format = if let Some(kind) = summary {
-        let mut builder = SummaryBuilder::new();
-        builder
-            .color_specs(specs)
-            .exclude_zero(!flags.include_zero)
-            .hyperlink(links)
-            .kind(kind)
-            .path(with_filename)
-            .path_terminator(flags.null.then_some(0))
-            .separator_field(b":".to_vec())
-            .separator_path(path_separator)
-            .stats(stats);
-        let plain = match kind {
-            SummaryKind::Count => Some(PlainFormat::Count { path: with_filename }),
-            SummaryKind::PathWithMatch => Some(PlainFormat::Path),
-            SummaryKind::QuietWithMatch => Some(PlainFormat::Nothing),
-            _ => None,
+    let lines = LineFormat { path: with_filename, number: line_number };
+    let is_plain = extras == Extras::default();
+    let format =
+        match (summary, summary.map_or(Some(PlainFormat::Lines(lines)), |kind| plain(kind, with_filename))) {
+            (None, _) if flags.json => {
+                let mut builder = JSONBuilder::new();
+                builder.replacement(extras.replacement);
+                OutputFormat::json(builder)
+            }
+            (_, Some(plain)) if is_plain => OutputFormat::plain(plain),
+            (Some(kind), _) => {
+                OutputFormat::summary(counts(flags, &extras, kind, with_filename), extras.color)
+            }
+            (None, _) => {
+                let mut builder = standard(flags, &extras, with_filename);
+                builder.separator_context(context_separator).separator_search(file_separator.clone());
+                OutputFormat::standard(builder, extras.color)
+            }
         };
-        let plain = plain.filter(|_| !stats && !flags.null && path_separator.is_none());
-        OutputFormat::summary(builder, plain)
-    } else if flags.json {
-        let mut builder = JSONBuilder::new();
-        builder.replacement(replacement);
-        OutputFormat::json(builder)
-    } else {
-        let is_plain = !(flags.byte_offset
-            || column
-            || heading
-            || flags.only_matching
-            || flags.vimgrep
-            || stats
-            || flags.trim
-            || flags.passthru
-            || args.matching.crlf
-            || args.matching.multiline
-            || args.matching.null_data)
-            && context == 0
-            && flags.max_columns.is_none_or(|columns| columns == 0)
-            && terminator.is_none()
-            && replacement.is_none()
-            && path_separator.is_none()
-            && between == b":";
-        let plain = is_plain.then_some(LineFormat { path: with_filename, number: line_number });
-        let mut builder = StandardBuilder::new();
-        builder
-            .byte_offset(flags.byte_offset)
-            .color_specs(specs)
-            .column(column)
-            .heading(heading)
-            .hyperlink(links)
-            .max_columns(flags.max_columns.filter(|&columns| columns > 0))
-            .max_columns_preview(flags.max_columns_preview)
-            .only_matching(flags.only_matching)
-            .path(with_filename)
-            .path_terminator(terminator)
-            .per_match_one_line(true)
-            .per_match(flags.vimgrep)
-            .replacement(replacement)
-            .separator_context(context_separator)
-            .separator_field_context(separator(&flags.field_context_separator, b"-".to_vec()))
-            .separator_field_match(between)
-            .separator_path(path_separator)
-            .separator_search(file_separator.clone())
-            .stats(stats)
-            .trim_ascii(flags.trim);
-        OutputFormat::standard(builder, plain)
-    };
     Ok(Looks {
         format,
         separator: file_separator.map_or(Vec::new(), |separator| [&separator[..], line_end].concat()),
-        color: color(flags, caller),
         line_number,
-        stats,
+        stats: extras.stats,
         at_once: flags.line_buffered || terminal && !flags.block_buffered && scope.stdin.is_some(),
-        only_whether: flags.quiet && !stats,
+        only_whether: flags.quiet && !extras.stats,
         every_file: flags.files_without_match || flags.include_zero,
     })
+}
+
+fn extras(flags: &Flags, caller: &Caller, summary: Option<SummaryKind>) -> Result<Extras, Failure> {
+    let vs = flags.format == Some(Format::Vs);
+    let separator = |given: &Option<String>| given.as_deref().map(grep_cli::unescape);
+    let in_lines = summary.is_none();
+    let context = [flags.context, flags.before_context, flags.after_context];
+    Ok(Extras {
+        color: color(flags, caller),
+        stats: flags.stats || flags.json,
+        include_zero: flags.include_zero,
+        byte_offset: flags.byte_offset,
+        column: flags.column || flags.vimgrep && !flags.no_column,
+        heading: !flags.vimgrep
+            && !vs
+            && !flags.no_heading
+            && (flags.pretty || flags.heading || caller.sees_output()),
+        only_matching: flags.only_matching,
+        per_match: flags.vimgrep,
+        trim: flags.trim,
+        context: context.into_iter().flatten().any(|lines| lines > 0),
+        max_columns: flags.max_columns.filter(|&columns| columns > 0),
+        max_columns_preview: flags.max_columns_preview,
+        path_terminator: (flags.null || vs && in_lines).then_some(0),
+        path_separator: match &flags.path_separator {
+            Some(separator) => one_byte(separator)?,
+            None => vs.then_some(b'\\'),
+        },
+        replacement: flags.replace.clone().map(String::into_bytes),
+        match_separator: separator(&flags.field_match_separator),
+        context_field_separator: separator(&flags.field_context_separator),
+    })
+}
+
+/// The printer of lines, without the separators of files and of their parts.
+fn standard(flags: &Flags, extras: &Extras, path: bool) -> StandardBuilder {
+    let separator = |given: &Option<Vec<u8>>, usual: &[u8]| given.clone().unwrap_or_else(|| usual.to_vec());
+    let mut builder = StandardBuilder::new();
+    builder
+        .byte_offset(extras.byte_offset)
+        .color_specs(color_specs(flags))
+        .column(extras.column)
+        .heading(extras.heading)
+        .hyperlink(hyperlinks(flags))
+        .max_columns(extras.max_columns)
+        .max_columns_preview(extras.max_columns_preview)
+        .only_matching(extras.only_matching)
+        .path(path)
+        .path_terminator(extras.path_terminator)
+        .per_match_one_line(true)
+        .per_match(extras.per_match)
+        .replacement(extras.replacement.clone())
+        .separator_field_context(separator(&extras.context_field_separator, b"-"))
+        .separator_field_match(separator(&extras.match_separator, b":"))
+        .separator_path(extras.path_separator)
+        .stats(extras.stats)
+        .trim_ascii(extras.trim);
+    builder
+}
+
+/// The printer of counts and paths.
+fn counts(flags: &Flags, extras: &Extras, kind: SummaryKind, path: bool) -> SummaryBuilder {
+    let mut builder = SummaryBuilder::new();
+    builder
+        .color_specs(color_specs(flags))
+        .exclude_zero(!extras.include_zero)
+        .hyperlink(hyperlinks(flags))
+        .kind(kind)
+        .path(path)
+        .path_terminator(extras.path_terminator)
+        .separator_field(b":".to_vec())
+        .separator_path(extras.path_separator)
+        .stats(extras.stats);
+    builder
+}
+
+/// A summary that can be printed without a printer.
+fn plain(kind: SummaryKind, path: bool) -> Option<PlainFormat> {
+    match kind {
+        SummaryKind::Count => Some(PlainFormat::Count { path }),
+        SummaryKind::PathWithMatch => Some(PlainFormat::Path),
+        SummaryKind::QuietWithMatch => Some(PlainFormat::Nothing),
+        _ => None,
+    }
 }
 
 /// The summary that is printed for each file. `None` if lines are printed.
@@ -184,6 +227,12 @@ fn color(flags: &Flags, caller: &Caller) -> bool {
         Color::Auto if flags.pretty => true,
         Color::Auto => caller.sees_output() && caller.likes_colour,
     }
+}
+
+fn color_specs(flags: &Flags) -> ColorSpecs {
+    let mut specs = grep_printer::default_color_specs();
+    specs.extend(flags.colors.iter().cloned());
+    ColorSpecs::new(&specs)
 }
 
 fn hyperlinks(flags: &Flags) -> HyperlinkConfig {

@@ -19,7 +19,7 @@ use grep_searcher::{BinaryDetection, SearcherBuilder};
 
 use crate::engine::{
     BlockSource, Database, DiskFile, LineFormat, LineMatcher, Location, OutputFormat, PatternOptions,
-    QueryPlan, Search, SearchReport,
+    PlainFormat, QueryPlan, Search, SearchReport,
 };
 use crate::search::print::Haystack;
 use crate::tree::content::BINARY_PREFIX_BYTES;
@@ -103,9 +103,8 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, SearchReport
 }
 
 fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
-    // The fast line printer, as on the command line.
-    let lines = (!pattern.multi_line).then_some(LineFormat { path: true, number: true });
-    searched_as(database, pattern, &OutputFormat::standard(StandardBuilder::new(), lines))
+    let lines = PlainFormat::Lines(LineFormat { path: true, number: true });
+    searched_as(database, pattern, &OutputFormat::plain(lines))
 }
 
 fn searched_as(
@@ -135,7 +134,6 @@ fn searched_with(
         plan: QueryPlan::new(&[pattern.text], reading)?,
         searcher: &pattern.searcher(),
         format,
-        color: false,
         separator: b"",
         follows_output: false,
         at_once: false,
@@ -159,7 +157,7 @@ fn searched_with(
 fn scanned(root: &Path, pattern: Pattern) -> Lines {
     let matcher = LineMatcher::new(pattern.builder(), &[pattern.text]).unwrap();
     let mut searcher = pattern.searcher().build();
-    let mut printer = OutputFormat::standard(StandardBuilder::new(), None).printer(Vec::new(), false);
+    let mut printer = OutputFormat::standard(StandardBuilder::new(), false).printer(Vec::new());
     for path in files(root) {
         let text = std::fs::read(root.join(&path)).unwrap();
         if !text[..text.len().min(BINARY_PREFIX_BYTES)].contains(&0) {
@@ -167,7 +165,7 @@ fn scanned(root: &Path, pattern: Pattern) -> Lines {
         }
     }
     match printer {
-        crate::search::print::Printer::Standard(mut printer, _) => match printer.get_mut() {
+        crate::search::print::Printer::Standard(mut printer) => match printer.get_mut() {
             crate::search::print::ColorWriter::Plain(out) => lines(out.get_ref()),
             crate::search::print::ColorWriter::Ansi(out) => lines(out.get_ref()),
         },

@@ -57,32 +57,17 @@ pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
 pub(crate) const DEAD_SHARE_MAX: f64 = 0.33;
 /// Tasks per thread. Starting a thread takes as long as eight tasks, some 40 us each.
 pub(crate) const ITEMS_PER_THREAD: usize = 8;
-/// A worker chooses its prefilter anew after this many texts.
-pub(crate) const TEXTS_PER_CHOICE: usize = 8;
-/// Bytes of a text that are counted to choose a prefilter. Counting a dozen needles in them takes 20 us; searching
-/// eight texts takes 800 us.
-pub(crate) const CHOICE_BYTES: usize = 16 << 10;
+/// Lines that a prefilter may admit in vain in a text, before it is asked whether they are too many.
+pub(crate) const MISSES_MIN: usize = 8;
+/// Text in which it may admit one line in vain, bytes. Beyond that the matcher alone is as fast.
+pub(crate) const BYTES_PER_MISS: usize = 128;
 /// Lines of this many bytes are searched at once, by the matcher for ASCII if they are all ASCII.
 pub(crate) const ASCII_BYTES: usize = if cfg!(any(fuzzing, test)) { 64 } else { 4 << 10 };
-/// A worker uses the matcher for ASCII in this much text, bytes. The other is as fast once it is built, and then the
-/// question which one is right costs up to a tenth of a search.
-pub(crate) const ASCII_CHECKED: usize = if cfg!(any(fuzzing, test)) { 4 << 10 } else { 8 << 20 };
 /// Maximum output that waits for its turn, of all workers together, bytes.
 pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
 /// Of this many chunks of a large file, the text of one may come from the file itself. In tests every other, so that
 /// they cover both ways.
 pub(crate) const CHUNKS_PER_FILE_READ: u32 = if cfg!(any(fuzzing, test)) { 2 } else { 1 };
-/// A worker may fail this often to read the candidate files of a chunk, or as often as it succeeds. Each failure may
-/// start read-ahead.
-pub(crate) const FILE_MISSES_MAX: usize = 4;
-/// Reading them for longer counts as failure: files over a network take their time, and others 5 to 50 us.
-pub(crate) const FILE_READS_FOR: std::time::Duration = std::time::Duration::from_millis(2);
-/// Candidate subchunks of a chunk, at most, for which it is asked whether few files have them.
-pub(crate) const FEW_SUBCHUNKS: u32 = 4;
-/// To open a file takes as long as to decompress this much text, bytes.
-pub(crate) const FILE_READ_BYTES: usize = if cfg!(any(fuzzing, test)) { 8 } else { 12 << 10 };
-/// To read text from the page cache takes a part of the time of its decompression: one in so many.
-pub(crate) const FILE_READ_PART: usize = 4;
 /// Time that a search may always spend on staleness checks, of all workers together. A check takes 1 to 2 us, so it
 /// allows some 10 000.
 pub(crate) const CHECKS_FOR: std::time::Duration = std::time::Duration::from_millis(20);

@@ -89,7 +89,11 @@ fn one_of_several_processes_may_have_ended() {
 fn process_ids_may_be_words_or_have_blanks_or_commas_between_them() {
     let (one, two) = (Faulting::begin(), Faulting::begin());
     let (blank, comma) = (format!("{} {}", one.pid(), two.pid()), format!("{}, {}\n", one.pid(), two.pid()));
-    for pids in [&["-p", &one.pid(), &two.pid(), "sleep", "0.1"][..], &["--for", "100ms", "-p", &blank], &["--for", "100ms", "-p", &comma]] {
+    for pids in [
+        &["-p", &one.pid(), &two.pid(), "sleep", "0.1"][..],
+        &["--for", "100ms", "-p", &blank],
+        &["--for", "100ms", "-p", &comma],
+    ] {
         let out = faultless(&[&["stat", "--json"], pids].concat());
         let Some(stat) = answer(&out) else { return };
         assert!(stat["command"].to_string().contains(&two.pid()), "{stat}");

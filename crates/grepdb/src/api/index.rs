@@ -164,7 +164,6 @@ impl Index {
             plan,
             searcher: &searcher,
             format: &OutputFormat::RECORDS,
-            color: false,
             separator: b"",
             follows_output: false,
             at_once: false,

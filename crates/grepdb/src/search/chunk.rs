@@ -10,11 +10,9 @@
 use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::index::trigram::SUBCHUNK_BYTES;
-use crate::search::block_source::TextBlock;
 use crate::search::chunk_files::ChunkFiles;
 use crate::search::damaged::search_on_disk;
 use crate::search::output::OutputSlot;
@@ -22,8 +20,7 @@ use crate::search::plain::PlainFile;
 use crate::search::print::Printer;
 use crate::search::state::ChunkTask;
 use crate::search::worker::Worker;
-use crate::store::segment::ChunkText;
-use crate::tuning::{FEW_SUBCHUNKS, FILE_MISSES_MAX, FILE_READS_FOR, SUBCHUNKS};
+use crate::tuning::SUBCHUNKS;
 
 /// Searches the files of a chunk that have a matching line.
 pub(super) fn search_candidates<'o, W: Write + Send>(
@@ -35,20 +32,16 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
     let segment = &state.database.segments[task.segment as usize];
     let mut files = ChunkFiles::new(segment, task.first);
     let mask = state.candidate_mask(task.segment, task.first);
-    let read = few_files(worker, task, &mut files, mask).and_then(|few| match few {
-        Some(text) => Ok((0, u16::MAX, ChunkText::whole(text))),
-        None => {
-            let span = files.span(mask)?;
-            let begin = span.start;
-            Ok((begin, mask, state.chunk_text_span(segment, task.first, span)?))
-        }
+    let read = files.span(mask).and_then(|span| {
+        let begin = span.start;
+        Ok((begin, state.chunk_text_span(segment, task.first, span)?))
     });
-    let (begin, mask, text) = match read {
+    let (begin, text) = match read {
         Err(damage @ Error::Damaged { .. }) => return search_on_disk(worker, task, slot, damage),
         read => read?,
     };
     let text = text.text();
-    worker.choose_prefilter(text);
+    let finder = worker.lines_of(text);
     let mut printer = None;
     let mut slot = Some(slot);
     let mut at = 0;
@@ -62,15 +55,14 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
                 && let Some((_, out)) = printer.as_mut().and_then(Printer::plain)
             {
                 let to = lines.end.min(*end);
-                let text = &text[..to];
-                let is_done = file.search(worker, out, text, worker.find_line(text, at, to));
+                let is_done = file.search(worker, out, &finder, finder.find(at, to), to);
                 at = if is_done || to == *end { *next } else { to };
                 if is_done && state.search.first_match_only {
                     break 'text;
                 }
                 continue;
             }
-            let Some(found) = worker.find_line(text, at, lines.end) else { break };
+            let Some(found) = finder.find(at, lines.end) else { break };
             if let Some((file, ..)) = current.take() {
                 finish(worker, file, &mut printer)?;
                 if state.stop.load(Ordering::Relaxed) {
@@ -114,29 +106,6 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
         Some((file, ..)) => finish(worker, file, &mut printer),
         None => Ok(()),
     }
-}
-
-/// The texts of the candidate files, read from disk, if that is quicker than decompression.
-fn few_files<W: Write + Send>(
-    worker: &mut Worker<'_, W>,
-    task: &ChunkTask,
-    files: &mut ChunkFiles<'_>,
-    mask: u16,
-) -> Result<Option<TextBlock>> {
-    let (read, missed) = worker.file_reads;
-    if mask.count_ones() > FEW_SUBCHUNKS || missed > read.max(FILE_MISSES_MAX) {
-        return Ok(None);
-    }
-    let Some(few) = files.few(mask, |number, entry| worker.is_wanted(task, number, entry))? else {
-        return Ok(None);
-    };
-    let begin = Instant::now();
-    let text = files.read(few, worker.state);
-    worker.file_reads = match text {
-        Some(_) if begin.elapsed() < FILE_READS_FOR => (read + 1, missed),
-        _ => (read, missed + 1),
-    };
-    Ok(text)
 }
 
 /// Ends a file that was printed straight from the text.

@@ -105,11 +105,8 @@ fn has_match<W: Write + Send>(
             Err(Error::Damaged { .. }) => return Ok(true),
             text => text?,
         };
-        let text = text.text();
-        worker.choose_prefilter(text);
-        if candidate_spans(text, 0, mask)
-            .any(|lines| worker.find_line(text, lines.start, lines.end).is_some())
-        {
+        let finder = worker.lines_of(text.text());
+        if candidate_spans(text.text(), 0, mask).any(|lines| finder.find(lines.start, lines.end).is_some()) {
             return Ok(true);
         }
     }
@@ -180,10 +177,10 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
         }
         let text = self.text.of(chunks.clone())?;
         let text = text.text();
-        worker.choose_prefilter(text);
+        let finder = worker.lines_of(text);
         for lines in candidate_spans(text, 0, mask) {
             let to = lines.end.min(text.len());
-            let Some(first) = worker.find_line(text, lines.start, to) else { continue };
+            let Some(first) = finder.find(lines.start, to) else { continue };
             if !std::mem::replace(&mut self.has_checked, true)
                 && worker.search_if_stale(printer, self.entry)?
             {
@@ -195,7 +192,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 self.next += 1;
             }
             let Some((_, out)) = printer.plain() else { return Ok(Ended::File) };
-            if self.file.search(worker, out, &text[..to], Some(first)) {
+            if self.file.search(worker, out, &finder, Some(first), to) {
                 return Ok(Ended::File);
             }
         }
@@ -224,9 +221,9 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 _ if read > 0 => 0,
                 _ => len,
             };
-            worker.choose_prefilter(&text[..whole]);
-            let first = worker.find_line(&text, 0, whole);
-            if self.file.search(worker, out, &text[..whole], first) || read == 0 {
+            let finder = worker.lines_of(&text[..whole]);
+            let first = finder.find(0, whole);
+            if self.file.search(worker, out, &finder, first, whole) || read == 0 {
                 break;
             }
             self.file.next_piece(&text[..whole]);

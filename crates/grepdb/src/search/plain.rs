@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use crate::search::line_finder::LineFinder;
 use crate::search::output::OutputSlot;
 use crate::search::print::lines::{LineFormat, decimal};
 use crate::search::print::{FileOutcome, PlainFormat, Printer};
@@ -44,21 +45,22 @@ impl PlainFile {
         Self { counted: begin, ..self }
     }
 
-    /// Takes `found`, the first matching line of `text`, and searches the text behind it. Returns whether the rest of
+    /// Takes `found`, the first matching line, and searches the lines behind it up to `to`. Returns whether the rest of
     /// the file does not matter.
     pub(crate) fn search<W: Write + Send>(
         &mut self,
         worker: &Worker<'_, W>,
         out: &mut OutputSlot<'_, W>,
-        text: &[u8],
+        lines: &LineFinder<'_>,
         found: Option<Range<usize>>,
+        to: usize,
     ) -> bool {
         let mut next = found;
         while let Some(line) = next {
             self.matches += 1;
             let end = line.end;
             if let PlainFormat::Lines(format) = self.format {
-                self.print(out.buffer(), format, text, line);
+                self.print(out.buffer(), format, &lines.text()[..to], line);
                 if out.written().is_err() {
                     // The output has failed and keeps the reason. All workers stop.
                     worker.state.stop.store(true, Ordering::Relaxed);
@@ -68,7 +70,7 @@ impl PlainFile {
             if self.needs_one_match() {
                 return true;
             }
-            next = worker.find_line(text, end, text.len());
+            next = lines.find(end, to);
         }
         false
     }

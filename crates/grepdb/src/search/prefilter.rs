@@ -1,305 +1,197 @@
-//! A regular expression -> needles to look for in a text before the matcher runs.
+//! A regular expression -> what to look for in a text before the matcher runs.
 //!
-//! In: expressions, and text. Out: a [`Prefilter`]: literals or byte classes that every match contains, the rarest
-//! first.
+//! In: expressions, and text. Out: a [`Prefilter`] that finds a place in every matching line, and in few others.
 //!
-//! `fooo?bar` contains `foo` and `bar`. A search for one of them takes a third of the time that the matcher needs for
-//! `foobar` and `fooobar`. `[a-z]+_[0-9]+x[0-9]+` contains a letter, `_` and a digit. A search for these, 16 bytes at
-//! a time, takes a tenth of the time of the automaton.
+//! `[a-z]+_[0-9]+x[0-9]+` contains a letter, `_` and a digit: a search for these takes a tenth of the time of the
+//! automaton. A line that has what the whole of an expression asks for needs no matcher: any line for `x*`, four vowels
+//! for `[aeiou]{4}`.
 //!
-//! It does not run the matcher.
+//! It does not look for literals of three bytes or more: the matcher does so itself.
 
-use memchr::memmem::Finder;
-use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
-use crate::search::byte_class::{ByteClass, ClassSequence, RANGES_MAX, SEQUENCE_LEN_MAX, find};
+use crate::search::byte_class::{ByteClass, Run, SEQUENCE_LEN_MAX, Sequence};
 
-/// Needles that are tried.
-const NEEDLES_MAX: usize = 12;
-/// Classes kept at either edge of a subexpression. Patterns may have any length.
-const EDGE_LEN_MAX: usize = 64;
-/// Sequences kept of a subexpression.
-const SEQUENCES_MAX: usize = 64;
-/// Shorter literals are too frequent.
-const LITERAL_BYTES_MIN: usize = 3;
-/// Needles that are checked in a line with the rarest one.
-const OTHERS_MAX: usize = 2;
-/// A class sequence that occurs more often than once in this many bytes is no help.
-const BYTES_PER_HIT_MIN: usize = 100;
-/// The same for a literal. The matcher itself is fast with literals. 512 to 4096 differ by at most 4 % (nine
-/// queries).
-const BYTES_PER_LITERAL_MIN: usize = 1 << 10;
+/// Classes with more ranges take too long to test.
+const RANGES_MAX: usize = 4;
+/// Classes kept of a part that matches nothing else.
+const PART_LEN_MAX: usize = 64;
+/// Such parts kept. Patterns may have any length.
+const PARTS_MAX: usize = 64;
+/// Copies of a repeated subexpression that are looked at.
+const COPIES_MAX: u32 = SEQUENCE_LEN_MAX as u32;
+/// A sequence that is expected at a larger share of all places is no help.
+const SHARE_MAX: f64 = 0.01;
 
-/// The class sequences in every match of a subexpression.
-#[derive(Clone, Debug, Default)]
-struct ExprInfo {
-    /// The whole match. If this is `None`, only the other fields are known.
-    exact: Option<ClassSequence>,
-    prefix: ClassSequence,
-    suffix: ClassSequence,
-    /// Sequences anywhere in the match.
-    inner: Vec<ClassSequence>,
-}
-
-impl ExprInfo {
-    fn exact(sequence: ClassSequence) -> Self {
-        Self { exact: Some(sequence), ..Self::default() }
-    }
-
-    fn new(hir: &Hir) -> Self {
-        match hir.kind() {
-            HirKind::Empty | HirKind::Look(_) => Self::exact(Vec::new()),
-            HirKind::Literal(literal) => {
-                Self::exact(literal.0.iter().map(|&byte| ByteClass::single(byte)).collect())
-            }
-            HirKind::Class(class) => Self::class(class),
-            HirKind::Capture(capture) => Self::new(&capture.sub),
-            HirKind::Concat(parts) => {
-                parts.iter().fold(Self::exact(Vec::new()), |all, part| all.then(Self::new(part)))
-            }
-            HirKind::Alternation(parts) => parts.iter().map(Self::new).reduce(Self::or).unwrap_or_default(),
-            HirKind::Repetition(repetition) if repetition.min == 0 => Self::default(),
-            HirKind::Repetition(repetition) => {
-                let one = Self::new(&repetition.sub);
-                if repetition.max == Some(1) { one } else { one.without_exact() }
-            }
-        }
-    }
-
-    /// Only the first and the last byte of a character of several bytes have a neighbour outside the class.
-    fn class(class: &Class) -> Self {
-        let (class, is_one_byte) = ByteClass::of(class);
-        let sequence = vec![class];
-        if is_one_byte {
-            Self::exact(sequence)
-        } else {
-            Self { prefix: sequence.clone(), suffix: sequence, ..Self::default() }
-        }
-    }
-
-    fn then(self, next: Self) -> Self {
-        if let (Some(ours), Some(theirs)) = (&self.exact, &next.exact)
-            && ours.len() + theirs.len() <= EDGE_LEN_MAX
-        {
-            return Self::exact([&ours[..], theirs].concat());
-        }
-        let (ours, theirs) = (self.exact.clone(), next.exact.clone());
-        let (mut before, after) = (self.without_exact(), next.without_exact());
-        before.inner.extend(after.inner);
-        before.inner.push([&before.suffix[..], &after.prefix].concat());
-        before.inner.truncate(SEQUENCES_MAX);
-        Self {
-            exact: None,
-            prefix: ours.map_or(before.prefix, |ours| prefix(&[ours, after.prefix].concat())),
-            suffix: theirs.map_or(after.suffix, |theirs| suffix(&[before.suffix, theirs].concat())),
-            inner: before.inner,
-        }
-    }
-
-    fn or(self, other: Self) -> Self {
-        if let (Some(ours), Some(theirs)) = (&self.exact, &other.exact)
-            && ours.len() == theirs.len()
-        {
-            return Self::exact(union(ours, theirs));
-        }
-        let (ours, theirs) = (self.without_exact(), other.without_exact());
-        let reversed = |sequence: &ClassSequence| sequence.iter().rev().cloned().collect::<ClassSequence>();
-        Self {
-            exact: None,
-            prefix: union(&ours.prefix, &theirs.prefix),
-            suffix: reversed(&union(&reversed(&ours.suffix), &reversed(&theirs.suffix))),
-            inner: Vec::new(),
-        }
-    }
-
-    /// Moves `exact` into the other fields.
-    fn without_exact(self) -> Self {
-        let Some(exact) = self.exact else { return self };
-        Self { exact: None, prefix: prefix(&exact), suffix: suffix(&exact), inner: vec![exact] }
-    }
-}
-
-fn prefix(sequence: &[ByteClass]) -> ClassSequence {
-    sequence[..sequence.len().min(EDGE_LEN_MAX)].to_vec()
-}
-
-fn suffix(sequence: &[ByteClass]) -> ClassSequence {
-    sequence[sequence.len().saturating_sub(EDGE_LEN_MAX)..].to_vec()
-}
-
-/// The classes of both, position by position, up to the length of the shorter.
-fn union(one: &ClassSequence, other: &ClassSequence) -> ClassSequence {
-    one.iter().zip(other).map(|(one, other)| one.union(other)).collect()
-}
-
-/// Something that every match contains.
+/// What every matching line has.
 #[derive(Clone, Debug)]
-enum Needle {
-    Classes(ClassSequence),
-    Literal(Box<Finder<'static>>),
+pub(crate) struct Prefilter {
+    sought: Sought,
+    /// A line that has it, and is all ASCII, matches.
+    is_enough: bool,
 }
 
-impl Needle {
-    /// The first position in `text[from..to]` at which it begins. The match may end beyond `to`.
-    fn find(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
-        match self {
-            Self::Classes(sequence) => find(sequence, text, from, to),
-            Self::Literal(literal) => {
-                let end = text.len().min(to + literal.needle().len() - 1);
-                Some(from + literal.find(text.get(from..end)?)?)
-            }
-        }
-    }
-}
-
-/// All needles of a pattern.
 #[derive(Clone, Debug)]
-pub(crate) struct NeedleSet {
-    needles: Vec<Needle>,
-    /// One of them ends with a line end. A last line without one may match, too.
-    has_line_end: bool,
-    /// A needle that occurs more often than once in this many bytes is no help.
-    bytes_per_hit_min: usize,
+enum Sought {
+    /// Every line has it.
+    Nothing,
+    Sequence(Sequence),
+    Run(Run),
 }
 
-impl NeedleSet {
-    pub(crate) const NONE: Self = Self { needles: Vec::new(), has_line_end: false, bytes_per_hit_min: 1 };
-
-    /// The needles of `expressions`: literals if `has_literals`, else class sequences. Several expressions have none
-    /// in common. `by_line`: every match lies in one line, which it ends.
-    pub(crate) fn new(expressions: &[Hir], has_literals: bool, by_line: bool) -> Self {
-        let [expression] = expressions else { return Self::NONE };
-        let info = ExprInfo::new(expression);
-        // For a single literal the matcher does the same itself.
-        if has_literals && info.exact.is_some() {
-            return Self::NONE;
+impl Prefilter {
+    /// The prefilter for `expressions`. Several have nothing in common. `is_plain`: the matcher adds no condition to them.
+    pub(crate) fn new(expressions: &[Hir], is_plain: bool) -> Option<Self> {
+        let [expression] = expressions else { return None };
+        if is_plain && matches_every_line(expression) {
+            return Some(Self { sought: Sought::Nothing, is_enough: true });
         }
-        let info = info.without_exact();
-        let sequences = info.inner.iter().chain([&info.prefix, &info.suffix]);
-        if has_literals {
-            let needles = literals(sequences);
-            return Self { needles, has_line_end: false, bytes_per_hit_min: BYTES_PER_LITERAL_MIN };
+        let expression = shortest(expression);
+        if let Some((run, is_all)) = run(&expression) {
+            return Some(Self { sought: Sought::Run(run), is_enough: is_plain && is_all });
         }
-        let at_end = (by_line && ends_line(expression) && !info.suffix.is_empty()).then(|| {
-            let known = info.suffix.len().saturating_sub(SEQUENCE_LEN_MAX - 1);
-            [&info.suffix[known..], &[ByteClass::single(b'\n')]].concat()
-        });
-        Self {
-            needles: windows(at_end.iter().chain(sequences)),
-            has_line_end: at_end.is_some(),
-            bytes_per_hit_min: BYTES_PER_HIT_MIN,
-        }
+        let parts = parts(&expression);
+        let has_looks = !expression.properties().look_set().is_empty();
+        let (classes, is_all) = match (&parts[..], expression.kind()) {
+            ([class, _], HirKind::Class(_)) => (&class[..], true),
+            ([classes], _) if is_sequence(classes) && !has_looks => (&classes[..], true),
+            _ => (rarest(&parts)?, false),
+        };
+        let is_literal = is_all && classes.iter().all(ByteClass::is_single);
+        let sought = Sought::Sequence(Sequence::new(classes));
+        (!is_literal).then_some(Self { sought, is_enough: is_plain && is_all })
     }
 
-    /// Statistics without any text yet.
-    pub(crate) fn stats(&self) -> NeedleStats<'_> {
-        NeedleStats { needles: self, counts: vec![0; self.needles.len()], bytes: 0 }
-    }
-}
-
-/// Whether an expression has `$` at its end.
-fn ends_line(hir: &Hir) -> bool {
-    let HirKind::Concat(parts) = hir.kind() else { return false };
-    parts.last().is_some_and(|last| *last.kind() == HirKind::Look(Look::EndLF))
-}
-
-/// The literals in `sequences`.
-fn literals<'s>(sequences: impl Iterator<Item = &'s ClassSequence>) -> Vec<Needle> {
-    let mut literals: Vec<Vec<u8>> = Vec::new();
-    for sequence in sequences {
-        let bytes: Vec<Option<u8>> = sequence.iter().map(ByteClass::byte).collect();
-        for run in bytes.split(Option::is_none) {
-            let literal: Vec<u8> = run.iter().copied().flatten().collect();
-            let is_useful = literals.len() < NEEDLES_MAX && literal.len() >= LITERAL_BYTES_MIN;
-            if is_useful && !literals.contains(&literal) {
-                literals.push(literal);
-            }
+    /// A place in the first line of `text` that may match. `text` is whole lines.
+    pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
+        match &self.sought {
+            Sought::Nothing => Some(0),
+            Sought::Sequence(sequence) => sequence.find(text),
+            Sought::Run(run) => run.find(text),
         }
     }
-    literals.iter().map(|literal| Needle::Literal(Box::new(Finder::new(literal).into_owned()))).collect()
+
+    /// Whether `line`, in which something was found, needs no matcher. A character of several bytes may count as one.
+    pub(crate) fn is_enough(&self, line: &[u8]) -> bool {
+        self.is_enough && (matches!(self.sought, Sought::Nothing) || line.is_ascii())
+    }
 }
 
-/// Two or three consecutive classes of `sequences`, or single classes if there is nothing longer.
-fn windows<'s>(sequences: impl Iterator<Item = &'s ClassSequence> + Clone) -> Vec<Needle> {
-    let longest = sequences.clone().map(Vec::len).max().unwrap_or_default();
-    let mut windows: Vec<&[ByteClass]> = Vec::new();
-    for sequence in sequences.filter(|sequence| sequence.len() >= longest.clamp(1, 2)) {
-        for window in sequence.windows(sequence.len().min(SEQUENCE_LEN_MAX)) {
-            let is_useful =
-                windows.len() < NEEDLES_MAX && window.iter().all(|class| class.ranges() <= RANGES_MAX);
-            if is_useful && !windows.contains(&window) {
-                windows.push(window);
-            }
+/// Whether `expression` matches the empty string at the begin of each line, or at its end.
+fn matches_every_line(expression: &Hir) -> bool {
+    let is_empty =
+        |hir: &Hir| hir.properties().minimum_len() == Some(0) && hir.properties().look_set().is_empty();
+    let is_anchor = |hir: &Hir, anchor| *hir.kind() == HirKind::Look(anchor);
+    match expression.kind() {
+        HirKind::Look(look) => matches!(look, Look::StartLF | Look::EndLF),
+        HirKind::Concat(parts) if is_anchor(&parts[0], Look::StartLF) => parts[1..].iter().all(is_empty),
+        HirKind::Concat(parts) if is_anchor(&parts[parts.len() - 1], Look::EndLF) => {
+            parts[..parts.len() - 1].iter().all(is_empty)
         }
+        _ => is_empty(expression),
     }
-    windows.into_iter().map(|window| Needle::Classes(window.to_vec())).collect()
 }
 
-/// How often each needle occurs in the texts so far.
-#[derive(Clone, Debug)]
-pub(crate) struct NeedleStats<'n> {
-    needles: &'n NeedleSet,
-    counts: Vec<usize>,
-    bytes: usize,
-}
-
-impl<'n> NeedleStats<'n> {
-    /// Counts the needles in `text`, then chooses the rarest ones. Returns `None` if even the rarest is too frequent
-    /// to help.
-    pub(crate) fn choose(&mut self, text: &[u8]) -> Option<Prefilter<'n>> {
-        self.bytes += text.len();
-        let count_max = self.bytes / self.needles.bytes_per_hit_min;
-        for (count, needle) in self.counts.iter_mut().zip(&self.needles.needles) {
-            let mut at = 0;
-            // Counting a needle beyond the limit would take as long as the search itself.
-            while *count <= count_max
-                && let Some(found) = needle.find(text, at, text.len())
-            {
-                (*count, at) = (*count + 1, found + 1);
-            }
+/// The run that an expression such as `[0-9]{7,}`, `\w` or `^.{80,}$` asks for, and whether it asks for nothing else.
+/// A sequence is faster for few bytes of a simple class.
+fn run(expression: &Hir) -> Option<(Run, bool)> {
+    let (parts, anchors) = match expression.kind() {
+        HirKind::Concat(parts) => {
+            let is_anchor = |part: &Hir| matches!(part.kind(), HirKind::Look(Look::StartLF | Look::EndLF));
+            let anchors = [parts.first(), parts.last()].map(|part| part.is_some_and(is_anchor));
+            (&parts[usize::from(anchors[0])..parts.len() - usize::from(anchors[1])], anchors)
         }
-        let mut by_count: Vec<(usize, &Needle)> =
-            self.counts.iter().copied().zip(&self.needles.needles).collect();
-        by_count.sort_by_key(|(count, _)| *count);
-        let (least, rarest) = *by_count.first()?;
-        let others = by_count[1..].iter().take(OTHERS_MAX).map(|(_, needle)| *needle).collect();
-        (least <= count_max).then_some(Prefilter { rarest, others, set: self.needles })
+        _ => (std::slice::from_ref(expression), [false; 2]),
+    };
+    let [part] = parts else { return None };
+    let (part, least, is_open) = match part.kind() {
+        HirKind::Repetition(part) => (&*part.sub, part.min as usize, part.max.is_none()),
+        _ => (part, 1, false),
+    };
+    let HirKind::Class(class) = part.kind() else { return None };
+    let (class, is_one_byte) = ByteClass::of(class);
+    let is_short = least == 1 || is_one_byte && least <= SEQUENCE_LEN_MAX;
+    if least == 0 || is_short && class.ranges() <= RANGES_MAX {
+        return None;
+    }
+    let is_all = anchors == [false; 2] || class == ByteClass::line() && (is_open || anchors != [true; 2]);
+    Some((Run::new(&class, least), is_all))
+}
+
+/// An expression that matches in the same lines, with as few repetitions at its ends as it allows.
+fn shortest(expression: &Hir) -> Hir {
+    let fewest = |part: &Hir| match part.kind() {
+        HirKind::Repetition(repetition) => {
+            let (min, max) = (repetition.min, Some(repetition.min));
+            Hir::repetition(Repetition { min, max, ..repetition.clone() })
+        }
+        _ => part.clone(),
+    };
+    match expression.kind() {
+        HirKind::Capture(capture) => shortest(&capture.sub),
+        HirKind::Concat(parts) => {
+            let mut parts = parts.clone();
+            // Behind a part that may be absent the next one is at the end.
+            let is_gone = |part: &mut Hir| {
+                *part = fewest(part);
+                matches!(part.kind(), HirKind::Empty)
+            };
+            let _ = parts.iter_mut().all(is_gone);
+            let _ = parts.iter_mut().rev().all(is_gone);
+            Hir::concat(parts)
+        }
+        _ => fewest(expression),
     }
 }
 
-/// The rarest needles of a pattern.
-#[derive(Clone, Debug)]
-pub(crate) struct Prefilter<'n> {
-    rarest: &'n Needle,
-    others: Vec<&'n Needle>,
-    set: &'n NeedleSet,
+/// The bytes of every match, by their classes, in their order. Anything may stand between two parts, or nothing.
+fn parts(expression: &Hir) -> Vec<Vec<ByteClass>> {
+    match expression.kind() {
+        HirKind::Empty | HirKind::Look(_) => vec![Vec::new()],
+        HirKind::Literal(literal) => vec![literal.0.iter().map(|&byte| ByteClass::single(byte)).collect()],
+        HirKind::Class(class) => match ByteClass::of(class) {
+            (class, true) => vec![vec![class]],
+            // The first and the last byte of a character.
+            (class, false) => vec![vec![class.clone()], vec![class]],
+        },
+        HirKind::Capture(capture) => parts(&capture.sub),
+        HirKind::Concat(all) => all.iter().map(parts).reduce(joined).unwrap_or_default(),
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            let one = parts(&repetition.sub);
+            let copies = repetition.min.min(COPIES_MAX);
+            let all = (1..copies).fold(one.clone(), |all, _| joined(all, one.clone()));
+            if repetition.max == Some(copies) { all } else { [all.clone(), all].concat() }
+        }
+        HirKind::Repetition(_) | HirKind::Alternation(_) => vec![Vec::new(); 2],
+    }
 }
 
-/// A line that the prefilter admits costs this many times as much as a hit, because the matcher runs as well.
-const ADMITTED_COST: usize = 4;
-/// Lines that say little yet.
-const FEW_LINES: usize = 8;
-
-impl Prefilter<'_> {
-    /// Whether it admits every line of `text` that matches.
-    pub(crate) fn is_for(&self, text: &[u8]) -> bool {
-        !self.set.has_line_end || text.ends_with(b"\n")
+/// `next` behind `all`.
+fn joined(mut all: Vec<Vec<ByteClass>>, next: Vec<Vec<ByteClass>>) -> Vec<Vec<ByteClass>> {
+    let mut next = next.into_iter().peekable();
+    if let Some(last) = all.last_mut()
+        && let Some(first) = next.next_if(|first| last.len() + first.len() <= PART_LEN_MAX)
+    {
+        last.extend(first);
     }
+    all.extend(next);
+    all.drain(1..1 + all.len().saturating_sub(PARTS_MAX));
+    all
+}
 
-    /// Whether this many admitted lines in this many bytes are too many to help.
-    pub(crate) fn admits_many(&self, lines: usize, bytes: usize) -> bool {
-        lines > FEW_LINES && lines * self.set.bytes_per_hit_min * ADMITTED_COST > bytes
-    }
+/// Whether one [`Sequence`] can hold all of `classes`.
+fn is_sequence(classes: &[ByteClass]) -> bool {
+    (1..=SEQUENCE_LEN_MAX).contains(&classes.len())
+        && classes.iter().all(|class| class.ranges() <= RANGES_MAX)
+}
 
-    /// The first position in `text[from..to]` at which the rarest needle begins. The match may end beyond `to`.
-    pub(crate) fn find(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
-        self.rarest.find(text, from, to)
-    }
-
-    /// Whether `line`, which contains the rarest needle, contains the others too.
-    pub(crate) fn admits(&self, line: &[u8]) -> bool {
-        self.others.iter().all(|needle| needle.find(line, 0, line.len()).is_some())
-    }
+/// The rarest classes of up to [`SEQUENCE_LEN_MAX`] bytes, if they are rare.
+fn rarest(parts: &[Vec<ByteClass>]) -> Option<&[ByteClass]> {
+    let windows = parts.iter().flat_map(|part| part.windows(part.len().clamp(1, SEQUENCE_LEN_MAX)));
+    let windows = windows.filter(|window| is_sequence(window));
+    let by_share = windows.map(|window| (window.iter().map(ByteClass::share).product::<f64>(), window));
+    let (share, rarest) = by_share.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (share <= SHARE_MAX).then_some(rarest)
 }
 
 #[cfg(test)]
@@ -309,127 +201,86 @@ mod tests {
     use super::*;
     use crate::search::query::{PatternOptions, parse};
 
-    fn parsed(pattern: &str) -> Vec<Hir> {
-        parse(&[pattern], PatternOptions { unicode: true, ..PatternOptions::default() }).unwrap()
+    fn of(pattern: &str) -> Option<Prefilter> {
+        let options = PatternOptions { unicode: true, by_line: true, ..PatternOptions::default() };
+        Prefilter::new(&parse(&[pattern], options).unwrap(), true)
     }
 
-    fn of(pattern: &str, has_literals: bool) -> NeedleSet {
-        NeedleSet::new(&parsed(pattern), has_literals, false)
-    }
-
-    fn sequences(pattern: &str) -> Vec<ClassSequence> {
-        let classes =
-            |needle| if let Needle::Classes(classes) = needle { classes } else { panic!("{needle:?}") };
-        of(pattern, false).needles.into_iter().map(classes).collect()
-    }
-
-    fn literals(pattern: &str) -> Vec<String> {
-        let text = |sequence: &_| match sequence {
-            Needle::Literal(bytes) => String::from_utf8(bytes.needle().to_vec()).unwrap(),
-            Needle::Classes(_) => panic!("{sequence:?}"),
-        };
-        of(pattern, true).needles.iter().map(text).collect()
-    }
-
-    fn class(ranges: &[(char, char)]) -> ByteClass {
-        ByteClass::new(ranges.iter().map(|&(first, last)| (first as u8, last as u8)))
+    /// Where `line` has what is sought, and whether it then needs no matcher.
+    fn found(pattern: &str, line: &str) -> Option<(usize, bool)> {
+        let prefilter = of(pattern).unwrap_or_else(|| panic!("{pattern} has no prefilter"));
+        prefilter.find(line.as_bytes()).map(|at| (at, prefilter.is_enough(line.as_bytes())))
     }
 
     #[test]
-    fn what_stands_next_to_each_other_in_every_match_is_found() {
-        let (letter, digit) = (class(&[('a', 'z')]), class(&[('0', '9')]));
-        let byte = |byte: char| class(&[(byte, byte)]);
-        let found = sequences("[a-z]+_[0-9]+x[0-9]+");
-        assert!(found.contains(&vec![letter.clone(), byte('_'), digit.clone()]), "{found:?}");
-        assert!(found.contains(&vec![digit.clone(), byte('x'), digit]), "{found:?}");
-        assert!(sequences("a*b?").is_empty());
-        assert!(sequences(r"(ab|cd)e").contains(&vec![
-            class(&[('a', 'a'), ('c', 'c')]),
-            class(&[('b', 'b'), ('d', 'd')]),
-            byte('e')
-        ]));
-    }
-
-    #[test]
-    fn a_line_end_is_a_needle_with_what_comes_before_it() {
-        let by_line = PatternOptions { by_line: true, ..PatternOptions::default() };
-        let set = |pattern| NeedleSet::new(&parse(&[pattern], by_line).unwrap(), false, true);
-        let needles = set(r"[;,][ \t\n]+$");
-        let prefilter_of = |text: &[u8]| needles.stats().choose(text).is_some();
-        assert!(prefilter_of(&b"a, b;\n".repeat(200)) && !prefilter_of(&b"a, \n".repeat(200)));
-        let text = [&b"a, b;\n".repeat(200)[..], b"a, \n", b"b;\n"].concat();
-        let mut stats = needles.stats();
-        let prefilter = stats.choose(&text).unwrap();
-        assert_eq!(prefilter.find(&text, 0, text.len()), Some(1202));
-        // A last line without a line end may match, too.
-        assert!(prefilter.is_for(&text) && !prefilter.is_for(b"a, "));
-        for pattern in ["[;,]?$", "$", "a|b$"] {
-            assert!(
-                !set(pattern).needles.iter().any(|needle| needle.find(b"x;\n", 0, 3).is_some()),
-                "{pattern}"
-            );
+    fn what_is_all_that_a_pattern_asks_for_is_enough() {
+        for (pattern, line, at) in [
+            ("x*", "", 0),
+            ("^x?", "é", 0),
+            (r"\w+", "\t+y", 2),
+            ("(?:[ab])x*", "--b", 2),
+            ("[A-Z][0-9]?", "xB", 1),
+            ("[aeiou]{4,}", "aexioaou", 3),
+            ("[0-9]{7,}", "123456a1234567", 7),
+            ("^.{3,}$", "abc", 0),
+            (".{3}", "abcd", 0),
+        ] {
+            assert_eq!(found(pattern, line), Some((at, true)), "{pattern}");
         }
-        // A needle of these is the class before the line end, alone.
-        for pattern in [r"[;,]\s*$", r"[;,]+$[ab]"] {
-            let needs_end =
-                |needle: &Needle| needle.find(b"x;\n", 0, 3).is_some() && needle.find(b"x;", 0, 2).is_none();
-            assert!(!set(pattern).needles.iter().any(needs_end), "{pattern}");
+        assert_eq!(found("[0-9]{7,}", "123456"), None);
+        assert_eq!(found(".{3}", "é1"), Some((0, false)), "three bytes, two characters");
+        assert_eq!(found("^.{2,3}$", "abcd"), Some((0, false)), "more than it allows");
+        assert_eq!(found("^[0-9]{5,}$", "a12345"), Some((1, false)));
+    }
+
+    #[test]
+    fn the_rarest_of_what_stands_side_by_side_is_sought() {
+        assert_eq!(found("[a-z]+_[0-9]+x[0-9]+", "ab_12_2x1"), Some((6, false)));
+        assert_eq!(found(r"[a-z]*\([0-9]\b", "a(b(3"), Some((3, false)));
+        assert_eq!(found(r"\p{Greek}+", "aΣ"), Some((1, false)));
+        for pattern in ["a*bc", r"\b[a-z]{2}\b", "(ab|cd)", "é", "int", "^$"] {
+            assert!(of(pattern).is_none(), "{pattern}");
         }
     }
 
     #[test]
-    fn the_rarest_is_chosen_and_none_where_all_are_frequent() {
-        let text = [&b"abc ".repeat(500)[..], b"x_1"].concat();
-        let (rare, frequent) = (of("[a-z]+_[0-9]", false), of("[a-z][a-z]", false));
-        assert_eq!(rare.stats().choose(&text).unwrap().find(&text, 0, text.len()), Some(2_000));
-        assert!(frequent.stats().choose(&text).is_none());
-        assert_eq!(sequences("[^ -~]").len(), 1, "a single class, if there is nothing longer");
+    fn what_is_kept_of_a_long_pattern_is_bounded() {
+        let long = format!("x?{}{}", "pointer_[ab]".repeat(2_000), "(?:[ab]c?)".repeat(500));
+        let options = PatternOptions { unicode: true, ..PatternOptions::default() };
+        let parts = parts(&parse(&[long], options).unwrap()[0]);
+        assert!(parts.len() <= PARTS_MAX && parts.iter().all(|part| part.len() <= PART_LEN_MAX));
     }
 
-    #[test]
-    fn what_is_known_of_a_long_pattern_is_bounded() {
-        let long = "x?".to_owned() + &"pointer_[ab]".repeat(2_000);
-        let part = ExprInfo::new(&parsed(&long)[0]);
-        let longest = part.inner.iter().map(Vec::len).max();
-        assert!(part.inner.len() <= SEQUENCES_MAX && longest <= Some(2 * EDGE_LEN_MAX));
-        assert!(part.prefix.len() <= EDGE_LEN_MAX && part.suffix.len() == EDGE_LEN_MAX);
-        assert!(literals(&long).contains(&"pointer_".to_owned()));
-    }
-
-    #[test]
-    fn literals_are_looked_for_where_they_are_rare_and_not_all_there_is() {
-        assert_eq!(literals("fooo?bar"), ["foo", "bar"]);
-        assert_eq!(literals(r"\w+_lock\(.*irq"), ["_lock(", "irq"]);
-        assert!(literals("foobar").is_empty() && literals("(?i)foo.*bar").is_empty());
-        assert_eq!(literals("foo.*(bar|a_bar|b[ae]r)"), ["foo"]);
-        assert!(literals("(foobar?)?").is_empty());
-        let text = [&b"foo ".repeat(2_000)[..], b"bar"].concat();
-        let sequences = of("fooo?bar", true);
-        let rarest = sequences.stats().choose(&text).unwrap();
-        assert_eq!(rarest.find(&text, 0, text.len()), Some(8_000));
-        // A hit begins before the end and may continue beyond it.
-        assert_eq!((rarest.find(&text, 0, 8_000), rarest.find(&text, 0, 8_001)), (None, Some(8_000)));
-        assert!(rarest.admits(b"foo bar") && !rarest.admits(b"bar"));
-        assert!(sequences.stats().choose(&b"foo bar".repeat(500)).is_none());
+    /// Parts of patterns, each with how often it comes.
+    fn pattern() -> impl Strategy<Value = String> {
+        let part = proptest::sample::select(
+            &[
+                "a", "b", "_", "x", "é", "[0-9]", "[a-d_]", "[ab]", "[^a]", ".", "ab_", r"\w", "[a-é]",
+                "[a0_x2]", "(a|b)", "(ab|é)", "^", "$", r"\b",
+            ][..],
+        );
+        let times =
+            proptest::sample::select(&["", "", "*", "+", "?", "{2}", "{3}", "{5}", "{1,2}", "{2,}"][..]);
+        let part = (part, times, any::<bool>()).prop_map(|(part, times, group)| {
+            if group { format!("({part}{times})") } else { format!("{part}{times}") }
+        });
+        proptest::collection::vec(part, 1..5).prop_map(|parts| parts.concat())
     }
 
     proptest! {
         #[test]
-        fn a_line_that_matches_has_every_needle(
+        fn a_matching_line_has_it_and_no_other_line_has_enough(
             line in "(aab|bab|ab_|aba|a_b|aaa|bbb|[ab_x0-9é]){0,8}",
-            pattern in proptest::sample::select(&[
-                "[a-z]+_[0-9]+x[0-9]+", "(a|b_)x", "[^a]b", r"\d\w", r"(a0|b1)+x?_", "(?i)a[xk]", "a.b", "é[0-9]", "[é-ü]a", r"(_|x)\b", "a{2}b", "(ab?)+0",
-                "aba?", "(ab_)+x?", "a{3}|b{3}", ".*a_bx?[0-9]", "(aab|bab)_?",
-                "aab[0-9]?|bbb_?", "(aba|b_)x?[ab]",
-            ][..]),
             before in 0_usize..300,
+            pattern in pattern(),
         ) {
-            let regex = regex_automata::meta::Regex::new(pattern).unwrap();
-            if regex.is_match(line.as_bytes()) {
-                let text = [" ".repeat(before).as_bytes(), line.as_bytes(), &[b' '; 300]].concat();
-                for needle in [false, true].into_iter().flat_map(|has_literals| of(pattern, has_literals).needles) {
-                    prop_assert!(needle.find(&text, 0, text.len()).is_some(), "{:?} in {:?}", needle, line);
-                    prop_assert!(needle.find(line.as_bytes(), 0, line.len()).is_some());
+            let regex = regex_automata::meta::Regex::new(&format!("(?m:{pattern})")).unwrap();
+            let line = format!("{}{line}", " ".repeat(before));
+            if let Some(prefilter) = of(&pattern) {
+                let found = prefilter.find(line.as_bytes()).map(|_| prefilter.is_enough(line.as_bytes()));
+                match regex.is_match(&line) {
+                    true => prop_assert!(found.is_some()),
+                    false => prop_assert!(found != Some(true)),
                 }
             }
         }

@@ -11,7 +11,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use grep_printer::{JSONBuilder, StandardBuilder, Stats, SummaryBuilder};
+use grep_matcher::LineTerminator;
+use grep_printer::{JSONBuilder, StandardBuilder, Stats, SummaryBuilder, SummaryKind};
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 pub use lines::LineFormat;
@@ -37,14 +38,29 @@ pub enum PlainFormat {
     Nothing,
 }
 
+impl PlainFormat {
+    /// Writes counts and paths.
+    fn builder(self) -> SummaryBuilder {
+        let (kind, path) = match self {
+            Self::Count { path } => (SummaryKind::Count, path),
+            Self::Path => (SummaryKind::PathWithMatch, true),
+            Self::Lines(_) | Self::Nothing => (SummaryKind::QuietWithMatch, true),
+        };
+        let mut builder = SummaryBuilder::new();
+        builder.kind(kind).path(path);
+        builder
+    }
+}
+
 /// How matches are printed.
 #[derive(Clone, Debug)]
 pub struct OutputFormat(PrinterBuilder);
 
 #[derive(Clone, Debug)]
 enum PrinterBuilder {
-    Standard(StandardBuilder, Option<LineFormat>),
-    Summary(SummaryBuilder, Option<PlainFormat>),
+    Plain(PlainFormat),
+    Standard { builder: StandardBuilder, color: bool },
+    Summary { builder: SummaryBuilder, color: bool },
     Json(JSONBuilder),
     Records,
 }
@@ -111,9 +127,10 @@ impl<W: Write> WriteColor for ColorWriter<W> {
 
 /// Prints into one output slot.
 pub(crate) enum Printer<W: Write> {
-    Standard(grep_printer::Standard<ColorWriter<W>>, Option<LineFormat>),
-    Summary(grep_printer::Summary<ColorWriter<W>>, Option<PlainFormat>),
-    Json(grep_printer::JSON<ColorWriter<W>>),
+    Plain(PlainFormat, W),
+    Standard(grep_printer::Standard<ColorWriter<W>>),
+    Summary(grep_printer::Summary<ColorWriter<W>>),
+    Json(grep_printer::JSON<W>),
     Records(W),
 }
 
@@ -140,16 +157,22 @@ impl OutputFormat {
     /// Matches as records, for [`records::next_record`].
     pub(crate) const RECORDS: Self = Self(PrinterBuilder::Records);
 
-    /// Lines. With a [`LineFormat`], stored text is printed by a faster printer, unless there are colours.
+    /// Nothing but what `format` says. The lines of stored text come straight from it.
     #[must_use]
-    pub fn standard(builder: StandardBuilder, lines: Option<LineFormat>) -> Self {
-        Self(PrinterBuilder::Standard(builder, lines))
+    pub fn plain(format: PlainFormat) -> Self {
+        Self(PrinterBuilder::Plain(format))
     }
 
-    /// Counts or paths. A [`PlainFormat`] has the same effect.
+    /// Lines with whatever `builder` adds to them.
     #[must_use]
-    pub fn summary(builder: SummaryBuilder, plain: Option<PlainFormat>) -> Self {
-        Self(PrinterBuilder::Summary(builder, plain))
+    pub fn standard(builder: StandardBuilder, color: bool) -> Self {
+        Self(PrinterBuilder::Standard { builder, color })
+    }
+
+    /// Counts or paths as `builder` writes them.
+    #[must_use]
+    pub fn summary(builder: SummaryBuilder, color: bool) -> Self {
+        Self(PrinterBuilder::Summary { builder, color })
     }
 
     /// JSON lines.
@@ -158,15 +181,16 @@ impl OutputFormat {
         Self(PrinterBuilder::Json(builder))
     }
 
-    pub(crate) fn printer<W: Write>(&self, out: W, color: bool) -> Printer<W> {
+    pub(crate) fn printer<W: Write>(&self, out: W) -> Printer<W> {
         match &self.0 {
-            PrinterBuilder::Standard(builder, lines) => {
-                Printer::Standard(builder.build(ColorWriter::new(out, color)), lines.filter(|_| !color))
+            PrinterBuilder::Plain(format) => Printer::Plain(*format, out),
+            PrinterBuilder::Standard { builder, color } => {
+                Printer::Standard(builder.build(ColorWriter::new(out, *color)))
             }
-            PrinterBuilder::Summary(builder, plain) => {
-                Printer::Summary(builder.build(ColorWriter::new(out, color)), plain.filter(|_| !color))
+            PrinterBuilder::Summary { builder, color } => {
+                Printer::Summary(builder.build(ColorWriter::new(out, *color)))
             }
-            PrinterBuilder::Json(builder) => Printer::Json(builder.build(ColorWriter::new(out, color))),
+            PrinterBuilder::Json(builder) => Printer::Json(builder.build(out)),
             PrinterBuilder::Records => Printer::Records(out),
         }
     }
@@ -175,14 +199,9 @@ impl OutputFormat {
 impl<W: Write> Printer<W> {
     /// What to print straight from the text, and where.
     pub(crate) fn plain(&mut self) -> Option<(PlainFormat, &mut W)> {
-        let (format, out) = match self {
-            Self::Standard(printer, lines) => (PlainFormat::Lines((*lines)?), printer.get_mut()),
-            Self::Summary(printer, plain) => ((*plain)?, printer.get_mut()),
-            Self::Json(_) | Self::Records(_) => return None,
-        };
-        match out {
-            ColorWriter::Plain(out) => Some((format, out.get_mut())),
-            ColorWriter::Ansi(_) => None,
+        match self {
+            Self::Plain(format, out) => Some((*format, out)),
+            _ => None,
         }
     }
 
@@ -199,22 +218,24 @@ impl<W: Write> Printer<W> {
             Haystack::Stream(_) | Haystack::File(_) => matcher.whole(),
         };
         match self {
-            Self::Standard(printer, Some(lines)) if matches!(text, Haystack::Whole(_)) => {
+            Self::Plain(PlainFormat::Lines(lines), out) if is_by_line(searcher, matcher, &text) => {
                 let path = path.as_os_str().as_bytes();
-                let mut sink = LineSink { out: printer.get_mut(), lines: *lines, path, matched: false };
+                let mut sink = LineSink { out, lines: *lines, path, matched: false };
                 search_haystack(searcher, matcher, text, &mut sink)?;
                 Ok(FileOutcome { matched: sink.matched, stats: None })
             }
-            Self::Standard(printer, _) => {
-                let mut sink = printer.sink_with_path(matcher, path);
-                search_haystack(searcher, matcher, text, &mut sink)?;
-                Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
+            Self::Plain(PlainFormat::Lines(lines), out) => standard(
+                &mut StandardBuilder::new().path(lines.path).build_no_color(out),
+                searcher,
+                matcher,
+                path,
+                text,
+            ),
+            Self::Plain(format, out) => {
+                summary(&mut format.builder().build_no_color(out), searcher, matcher, path, text)
             }
-            Self::Summary(printer, _) => {
-                let mut sink = printer.sink_with_path(matcher, path);
-                search_haystack(searcher, matcher, text, &mut sink)?;
-                Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
-            }
+            Self::Standard(printer) => standard(printer, searcher, matcher, path, text),
+            Self::Summary(printer) => summary(printer, searcher, matcher, path, text),
             Self::Json(printer) => {
                 let mut sink = printer.sink_with_path(matcher, path);
                 search_haystack(searcher, matcher, text, &mut sink)?;
@@ -228,6 +249,39 @@ impl<W: Write> Printer<W> {
             }
         }
     }
+}
+
+/// Whether each match is a line of text in memory, and nothing else is printed.
+fn is_by_line(searcher: &Searcher, matcher: &RegexMatcher, text: &Haystack<'_>) -> bool {
+    matches!(text, Haystack::Whole(_))
+        && (searcher.before_context(), searcher.after_context()) == (0, 0)
+        && !searcher.passthru()
+        && searcher.line_terminator() == LineTerminator::byte(b'\n')
+        && !searcher.multi_line_with_matcher(matcher)
+}
+
+fn standard<W: WriteColor>(
+    printer: &mut grep_printer::Standard<W>,
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    path: &Path,
+    text: Haystack<'_>,
+) -> io::Result<FileOutcome> {
+    let mut sink = printer.sink_with_path(matcher, path);
+    search_haystack(searcher, matcher, text, &mut sink)?;
+    Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
+}
+
+fn summary<W: WriteColor>(
+    printer: &mut grep_printer::Summary<W>,
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    path: &Path,
+    text: Haystack<'_>,
+) -> io::Result<FileOutcome> {
+    let mut sink = printer.sink_with_path(matcher, path);
+    search_haystack(searcher, matcher, text, &mut sink)?;
+    Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
 }
 
 fn search_haystack<S: grep_searcher::Sink<Error = io::Error>>(

@@ -1,22 +1,18 @@
-//! Patterns -> a query for the index, and needles to look for in a text before the matcher runs.
+//! Patterns -> a query for the index, and what to look for in a text before the matcher runs.
 //!
 //! In: patterns, as they are given to the matcher. Out: a [`QueryPlan`] that admits every matching line.
 //!
 //! It does not run the matcher.
 
 use crate::error::Result;
-use crate::search::prefilter::NeedleSet;
+use crate::search::prefilter::Prefilter;
 use crate::search::query::{PatternOptions, TrigramQuery, may_be_ascii, parse, trigram_query};
-#[cfg(any(fuzzing, test))]
-use crate::search::shortcut::Answer;
-use crate::search::shortcut::Shortcut;
 
 /// How to find the lines that can match.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
     pub(crate) query: TrigramQuery,
-    pub(crate) needles: NeedleSet,
-    pub(crate) shortcut: Option<Shortcut>,
+    pub(crate) prefilter: Option<Prefilter>,
     /// `\r` ends lines for `^` or `$`: a pattern itself may set the flag `R`.
     pub(crate) may_end_at_cr: bool,
     /// No text that is all ASCII can match.
@@ -25,13 +21,8 @@ pub struct QueryPlan {
 
 impl QueryPlan {
     /// Reads every line of every file.
-    pub const FULL_SCAN: Self = Self {
-        query: TrigramQuery::Any,
-        needles: NeedleSet::NONE,
-        shortcut: None,
-        may_end_at_cr: false,
-        is_never_ascii: false,
-    };
+    pub const FULL_SCAN: Self =
+        Self { query: TrigramQuery::Any, prefilter: None, may_end_at_cr: false, is_never_ascii: false };
 
     /// The plan for lines that match one of `patterns`.
     ///
@@ -40,15 +31,13 @@ impl QueryPlan {
     pub fn new<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Self> {
         let expressions = parse(patterns, options)?;
         let query = trigram_query(&expressions);
-        let shortcut = options.is_plain.then(|| Shortcut::new(&expressions)).flatten();
-        let needles = match &shortcut {
-            Some(shortcut) if shortcut.is_complete() => NeedleSet::NONE,
-            _ => NeedleSet::new(&expressions, query.is_narrow(), options.by_line),
-        };
+        // The matcher itself looks for literals.
+        let prefilter =
+            (!query.is_narrow()).then(|| Prefilter::new(&expressions, options.is_plain)).flatten();
         let may_end_at_cr =
             expressions.iter().any(|expression| expression.properties().look_set().contains_anchor_crlf());
         let is_never_ascii = !expressions.iter().any(may_be_ascii);
-        Ok(Self { query, needles, shortcut, may_end_at_cr, is_never_ascii })
+        Ok(Self { query, prefilter, may_end_at_cr, is_never_ascii })
     }
 
     /// The same plan without the index: it reads every chunk.
@@ -61,13 +50,8 @@ impl QueryPlan {
     #[cfg(any(fuzzing, test))]
     pub fn admits(&self, line: &[u8]) -> bool {
         let trigrams = crate::index::trigram::TrigramExtractor::new().extract(line);
-        let prefilter = self.needles.stats().choose(&[b'\n'; 1 << 10]);
         (!self.is_never_ascii || !line.is_ascii())
             && self.query.holds(&trigrams.into_iter().map(|(trigram, _)| trigram).collect())
-            && self.shortcut.as_ref().is_none_or(|all| all.ask(line, 0, line.len()) != Answer::Nowhere)
-            && prefilter.is_none_or(|prefilter| {
-                let line = [line, b"\n"].concat();
-                prefilter.find(&line, 0, line.len()).is_some() && prefilter.admits(&line)
-            })
+            && self.prefilter.as_ref().is_none_or(|prefilter| prefilter.find(line).is_some())
     }
 }

@@ -18,8 +18,6 @@ pub struct Search<'a> {
     pub searcher: &'a SearcherBuilder,
     /// How matches are printed.
     pub format: &'a OutputFormat,
-    /// Print with colours.
-    pub color: bool,
     /// Printed between the output of two files. May be empty.
     pub separator: &'a [u8],
     /// The caller has printed something already, so a separator comes first.

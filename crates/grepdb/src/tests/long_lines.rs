@@ -1,7 +1,5 @@
 //! Lines that are longer than a chunk: nothing in them is missed, and the index still answers for them.
 
-use grep_printer::{SummaryBuilder, SummaryKind};
-
 use super::{PATTERNS, Pattern, build, same_lines, searched, searched_as, searched_in, write};
 use crate::engine::{Database, Location, OutputFormat, PlainFormat};
 use crate::tuning::CHUNK_BYTES;
@@ -78,9 +76,7 @@ fn the_begin_of_a_line_tells_only_what_the_rest_can_not_undo() {
     write(root.path(), b"short", b"needle-\n", 100);
     build(root.path());
     let database = Database::open(&Location::in_tree(root.path())).unwrap().unwrap();
-    let mut summary = SummaryBuilder::new();
-    summary.kind(SummaryKind::PathWithMatch);
-    let paths = OutputFormat::summary(summary, Some(PlainFormat::Path));
+    let paths = OutputFormat::plain(PlainFormat::Path);
     let searched = |text| {
         let pattern = Pattern { text, ignore_case: false, multi_line: false };
         let (lines, all) = searched_in(&database, pattern).unwrap();

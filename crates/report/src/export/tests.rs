@@ -178,7 +178,8 @@ fn go_tool_pprof_reads_the_profile() {
     // Go 1.25 and later build the tool when it is first used.
     let tools = Command::new("go").args(["env", "GOTOOLDIR"]).output().unwrap().stdout;
     let is_built = Path::new(String::from_utf8_lossy(&tools).trim()).join("pprof").exists();
-    if !is_built && !faultless_wants::asked("FAULTLESS_TEST_PPROF", "go builds pprof first: a minute of CPU") {
+    if !is_built && !faultless_wants::asked("FAULTLESS_TEST_PPROF", "go builds pprof first: a minute of CPU")
+    {
         return;
     }
     let mut file = tempfile::NamedTempFile::new().unwrap();

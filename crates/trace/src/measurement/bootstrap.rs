@@ -1,6 +1,5 @@
-//! Bootstrap intervals: samples -> 95 % interval of a median, a mean, a ratio, or of any statistic of
-//! clusters. Percentile method, fixed seed. It does not check that samples are independent; use clusters if
-//! they are not.
+//! The bootstrap: samples -> the 95 % interval of a median or a ratio. Percentile method, fixed seed. It does not check
+//! that samples are independent.
 
 use super::{median, percentile_of_sorted, sorted};
 use crate::measurement::Interval;
@@ -54,33 +53,13 @@ impl Rng {
     }
 }
 
-/// `value` with the 2.5th and 97.5th percentiles of the draws, widened to contain `value`.
-pub(crate) fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
-    let draws = sorted(draws);
+/// `value` with the 2.5th and 97.5th percentiles of what `draw` finds in resamples, widened to contain `value`.
+fn interval(value: f64, mut draw: impl FnMut(&mut Rng) -> f64) -> Interval {
+    let mut rng = Rng::seeded();
+    let draws = sorted(&(0..RESAMPLES).map(|_| draw(&mut rng)).collect::<Vec<f64>>());
     let low = percentile_of_sorted(&draws, 0.025).unwrap_or(value);
     let high = percentile_of_sorted(&draws, 0.975).unwrap_or(value);
     Interval { value, low: low.min(value), high: high.max(value) }
-}
-
-/// The interval of `statistic` when whole clusters (windows, rounds) are drawn with replacement.
-///
-/// Faults of one window are alike, so drawing single faults would overstate the evidence. `None` without
-/// clusters, or if the statistic of all of them is not finite.
-pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Option<Interval> {
-    if clusters.is_empty() {
-        return None;
-    }
-    let value = statistic(&clusters.iter().collect::<Vec<_>>());
-    let mut rng = Rng::seeded();
-    let mut draw = Vec::with_capacity(clusters.len());
-    let draws: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            draw.clear();
-            draw.extend((0..clusters.len()).map(|_| &clusters[rng.below(clusters.len())]));
-            statistic(&draw)
-        })
-        .collect();
-    value.is_finite().then(|| percentiles_of_draws(value, &draws))
 }
 
 /// Median with its 95 % interval.
@@ -100,9 +79,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         n if sorted[0] == sorted[n - 1] => return Some(Interval { value, low: value, high: value }),
         _ => {}
     }
-    let mut rng = Rng::seeded();
-    let draws: Vec<f64> = (0..RESAMPLES).map(|_| median_of_draw(&sorted, &mut rng)).collect();
-    let bootstrap = percentiles_of_draws(value, &draws);
+    let bootstrap = interval(value, |rng| median_of_draw(&sorted, rng));
     if sorted.len() >= ENOUGH_ROUNDS {
         return Some(bootstrap);
     }
@@ -111,7 +88,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
 }
 
 /// The median of one resample of sorted, finite values; there is at least one.
-pub(crate) fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
+fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
     let n = sorted.len();
     if n >= RANK_BOOTSTRAP_FROM {
         let rank = n as f64 / 2.0 + rng.normal() * (n as f64).sqrt() / 2.0;
@@ -242,10 +219,7 @@ pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
         return None;
     }
     let (a, b) = (sorted(a), sorted(b));
-    let mut rng = Rng::seeded();
-    let draws: Vec<f64> =
-        (0..RESAMPLES).map(|_| median_of_draw(&a, &mut rng) / median_of_draw(&b, &mut rng)).collect();
-    Some(percentiles_of_draws(value_a / value_b, &draws))
+    Some(interval(value_a / value_b, |rng| median_of_draw(&a, rng) / median_of_draw(&b, rng)))
 }
 
 #[cfg(test)]
@@ -326,15 +300,6 @@ mod tests {
         many.push(0.0);
         let (few, many) = (median_interval(&few).unwrap(), median_interval(&many).unwrap());
         assert!((few.low - many.low).abs() < 0.05 && (few.high - many.high).abs() < 0.05, "{few:?} {many:?}");
-    }
-
-    #[test]
-    fn interval_of_a_mean_shrinks_with_the_root_of_n() {
-        let mut rng = Rng(9);
-        let values: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
-        let interval = interval_of(&values, |v| v.iter().copied().sum::<f64>() / v.len() as f64).unwrap();
-        let width = interval.high - interval.low;
-        assert!((width - 2.0 * 1.96 / 20.0).abs() < 0.05, "{width}");
     }
 
     #[test]

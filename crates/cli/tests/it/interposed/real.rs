@@ -75,12 +75,6 @@ impl Drop for Real {
     }
 }
 
-/// All of them.
-#[track_caller]
-pub(crate) fn all() -> impl Iterator<Item = Real> {
-    [python(), sqlite(), node(), sort(), xz(), git(), gcc()].into_iter().flatten()
-}
-
 #[track_caller]
 pub(crate) fn python() -> Option<Real> {
     Real::new(["python3", "python3"], None, &["-c", PYTHON], &[])
