@@ -23,16 +23,16 @@ SELECT count(*), sum(b) FROM t; PRAGMA integrity_check; PRAGMA freelist_count;
 """
 
 
-@suite("sqlite3", version="sqlite3 --version", needs=("sqlite3",), quick=True)
+@suite("sqlite3", version="sqlite3 --version", needs=("sqlite3",))
 def sqlite(box):
     """SQL scripts with integrity_check: in memory, rollback journal, WAL, mmap; dump and restore; limits."""
     for name, file, journal, mmap, rows in (("memory", ":memory:", "memory", 0, 30000), ("delete", "t.db", "delete", 0, 60000),
                                             ("wal", "t.db", "wal", 0, 60000), ("mmap", "t.db", "wal", 1 << 28, 60000)):
         script = box.write(f"{name}.sql", SQL.format(journal=journal, mmap=mmap, rows=rows))
-        yield job(name, f"sqlite3 -bail {file} '.read {script}'", quick=name == "memory")
+        yield job(name, f"sqlite3 -bail {file} '.read {script}'")
     yield job("dump and restore", f"sqlite3 a.db '.read {script}' && sqlite3 a.db .dump >a.sql && sqlite3 b.db <a.sql && "
-              "sqlite3 b.db .dump | cmp - a.sql && sqlite3 a.db '.backup c.db' && sqlite3 c.db 'PRAGMA integrity_check'", quick=False)
-    yield job("hard heap limit", f"sqlite3 :memory: 'PRAGMA hard_heap_limit=4000000' '.read {script}'; echo $?", quick=False)
+              "sqlite3 b.db .dump | cmp - a.sql && sqlite3 a.db '.backup c.db' && sqlite3 c.db 'PRAGMA integrity_check'")
+    yield job("hard heap limit", f"sqlite3 :memory: 'PRAGMA hard_heap_limit=4000000' '.read {script}'; echo $?")
 
 
 FAST_IMPORT = """import random, sys
@@ -51,31 +51,31 @@ put('done\\n')
 """
 
 
-@suite("git", version="git --version", needs=("git",), quick=True)
+@suite("git", version="git --version", needs=("git",))
 def git(box):
     """fast-import, clone, repack -adf, gc, fsck, log, blame, grep, archive, bundle on a generated repository."""
     box.write("import.py", FAST_IMPORT)
     box.write("gitconfig", "[user]\nname=A\nemail=a@example.org\n[init]\ndefaultBranch=main\n[safe]\ndirectory=*\n[gc]\nauto=0\n")
     base = f"export GIT_CONFIG_GLOBAL={box.inputs}/gitconfig GIT_CONFIG_NOSYSTEM=1; "
-    box.prepare(f"{base} git init -q repo && python3 import.py {'60 150' if box.quick else '300 900'} >stream && "
+    box.prepare(f"{base} git init -q repo && python3 import.py 300 900 >stream && "
                 "git -C repo fast-import --quiet --done <stream && git -C repo reset -q --hard main")
     objects = "git rev-list --objects --all | sort | sha256sum && git fsck --full --strict"
     clone, repo = f"{base}git clone -q --no-local {box.inputs}/repo c && cd c && ", f"{base}cd {box.inputs}/repo && "
     yield job("fast-import", base + f"git init -q r && cd r && git fast-import --quiet --done <{box.inputs}/stream && {objects}")
     for threads in (1, 2, 8):
-        yield job(f"repack -adf, {threads} threads", clone + f"git -c pack.threads={threads} repack -q -adf --depth=50 --window=20 && {objects}", quick=threads == 2)
-    yield job("gc --aggressive", clone + f"git gc -q --aggressive --prune=now && {objects}", quick=False)
+        yield job(f"repack -adf, {threads} threads", clone + f"git -c pack.threads={threads} repack -q -adf --depth=50 --window=20 && {objects}")
+    yield job("gc --aggressive", clone + f"git gc -q --aggressive --prune=now && {objects}")
     yield job("log -p", repo + "git log -p --stat")
     yield job("blame", repo + "for i in 1 2 3 4 5 6 7 8; do git blame -w -C dir$((i % 7))/file$i.txt; done")
     yield job("grep and archive", repo + "git grep -n --threads=4 '99[0-9]7' && git archive --format=tar.gz HEAD")
-    yield job("bundle", clone + "git bundle create -q ../b main && cd .. && git clone -q b d -b main && cd d && " + objects, quick=False)
+    yield job("bundle", clone + "git bundle create -q ../b main && cd .. && git clone -q b d -b main && cd d && " + objects)
 
 
-@suite("sort", version="sort --version", needs=("sort",), quick=True)
+@suite("sort", version="sort --version", needs=("sort",))
 def sort(box):
     """GNU sort of generated lines: in memory, spilled to files, several threads; and the tools around it."""
     box.write("lines.py", TEXT)
-    box.prepare(f"python3 lines.py {60000 if box.quick else 1500000} >lines")
+    box.prepare("python3 lines.py 1500000 >lines")
     lines = f"{box.inputs}/lines"
     yield job("in memory", f"sort -S 512M --parallel=2 {lines}")
     yield job("numeric, stable, spilled", f"sort -s -k1n -S 8M --parallel=2 -T . {lines}")

@@ -206,21 +206,6 @@ mod tests {
     }
 
     #[test]
-    fn four_equal_commands_seldom_differ() {
-        let mut rng = Rng::from_seed(2);
-        let told = (0..60).filter(|_| {
-            let equal = (0..4).map(|_| series("a", &noisy(100.0, 12, &mut rng), 7)).collect();
-            let found = compare(equal);
-            let says = |command: &Compared| {
-                matches!(command.wall_ns.difference(), Some(Difference::Less | Difference::More))
-            };
-            found.commands.iter().any(says)
-        });
-        let told = told.count();
-        assert!(told <= 3, "{told} of 60");
-    }
-
-    #[test]
     fn equal_figures_are_no_difference_and_few_rounds_say_nothing() {
         let same = compare(vec![series("a", &[9_000_000; 12], 5), series("b", &[9_000_000; 12], 5)]);
         assert_eq!(same.commands[1].faults.difference(), Some(Difference::None));
