@@ -10,11 +10,13 @@ WINDOW_S = 4
 
 REDIS = "redis-cli -s redis.sock "
 SQL = "psql -h $PWD -Atc '{}' postgres"
-# A server's shell commands, in a folder of its own. `load` runs until it is ended; `requests` and `errors` print counts.
+# A server's shell commands, in a folder of its own. `load` runs until it is ended, `fixed` to its own end; `requests` and
+# `errors` print counts.
 SERVERS = {
     "redis": {
         "needs": "redis-server", "prepare": "true", "start": "exec redis-server --port 0 --unixsocket redis.sock --save '' --appendonly no",
-        "fixed": "redis-benchmark -s redis.sock -q -n 200000 -c 8 -d 4000 -r 20000 -t set", "ready": REDIS + "ping | grep -q PONG", "load": "exec redis-benchmark -s redis.sock -l -q -c 8 -d 400 -r 100000 -t set,get",
+        "ready": REDIS + "ping | grep -q PONG", "load": "exec redis-benchmark -s redis.sock -l -q -c 8 -d 400 -r 100000 -t set,get",
+        "fixed": "redis-benchmark -s redis.sock -q -n 200000 -c 8 -d 4000 -r 20000 -t set",
         "pids": REDIS + "info server | grep process_id", "requests": REDIS + "info stats | grep total_commands",
         "errors": REDIS + "info errorstats | grep -c errorstat_", "stop": REDIS + "shutdown nosave"},
     "postgres": {
