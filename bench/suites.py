@@ -20,14 +20,13 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from suites import outcomes
-from suites.outcomes import Box, OutOfTime, Skip, Way, counts, progress, tally
+from suites.outcomes import Box, OutOfTime, Skip, Way, progress
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
-QUICK_S = 60
+# Time of a --quick run, and what of it is kept for the table.
+QUICK_S, SPARE_S = 40, 3
 # The largest file that a run may write: a core file of a large address space fills a disk.
 FILE_BYTES = 8 << 30
-# Time that a --quick run keeps for the table.
-SPARE_S = 3
 # Directories of programs that are not on every PATH.
 MORE_PATH = ("/usr/sbin", "/sbin", "/usr/games")
 
@@ -35,45 +34,26 @@ MORE_PATH = ("/usr/sbin", "/sbin", "/usr/games")
 def arguments():
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--quick", action="store_true", help=f"only the short units of installed programs, at most {QUICK_S} s")
-    found.add_argument("--install", action="store_true", help="install what is missing (apt-get needs root)")
+    found.add_argument("--install", action="store_true", help="fetch the crates and Python packages that suites need")
     found.add_argument("--only", default="", metavar="NAMES", help="only these suites, separated by commas; SUITE/TEXT takes units with TEXT")
     found.add_argument("--faultless", default="faultless", metavar="PATH", help="the program to test [faultless]")
     found.add_argument("--policy", default="", metavar="OPTIONS", help="more options of `faultless run`, as one word")
-    found.add_argument("--out", metavar="DIR", help="store raw logs, results.csv and table.md here")
+    found.add_argument("--out", metavar="DIR", help="store raw logs and results.csv here")
     found.add_argument("--jobs", type=int, metavar="N", help="units to run at once [1; 2 with --quick]")
     found.add_argument("--list", action="store_true", help="print the suites and exit")
-    found.add_argument("--small", default="mimalloc", metavar="NAMES", help="values of --small to test beside the default [mimalloc]")
     return found.parse_args()
 
 
+def fail(text):
+    progress(f"suites.py: {text}")
+    raise SystemExit(2)
+
+
 def ways(options):
-    """Plain, `run`, and `run` with each allocator for small blocks."""
-    faultless = shutil.which(options.faultless)
-    if not faultless:
-        raise SystemExit(f"suites.py: no program {options.faultless}: build it or name it with --faultless")
+    """Plain, `run`, and `run` with the allocator for small blocks."""
+    faultless = shutil.which(options.faultless) or fail(f"no program {options.faultless}: build it or name it with --faultless")
     run = (os.path.abspath(faultless), "run", *shlex.split(options.policy))
-    small = [name for name in options.small.split(",") if name]
-    return [Way("plain", ()), Way("run", (*run, "--"))] + [
-        Way("small" if len(small) == 1 else f"small={name}", (*run, f"--small={name}", "--")) for name in small]
-
-
-def install(packages):
-    """Installs Debian packages; none of their services is started."""
-    progress(f"  apt-get install {' '.join(packages)}")
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        done = subprocess.run(["apt-get", "-q", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=900)
-    if done.returncode:
-        progress(f"  apt-get failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
-
-
-def missing(suite, box):
-    lacking = [name for name in suite.needs if not shutil.which(name)]
-    if lacking and box.install and suite.apt and outcomes.root() and shutil.which("apt-get"):
-        install(suite.apt)
-        lacking = [name for name in suite.needs if not shutil.which(name)]
-    if lacking:
-        raise Skip(f"{', '.join(lacking)} not installed")
+    return [Way("plain", ()), Way("run", (*run, "--")), Way("small", (*run, "--small=mimalloc", "--"))]
 
 
 def version(suite):
@@ -84,73 +64,53 @@ def version(suite):
 
 
 def take(suite, box, jobs, wanted):
-    """Runs the units of a suite and gives their rows. Rows that are there already remain after a stop."""
-    rows, whole = [], True
-    missing(suite, box)
+    """Runs the units of a suite: their rows, and why some are missing. Rows that are there already remain after a stop."""
+    lacking = [name for name in suite.needs if not shutil.which(name)]
+    if lacking:
+        raise Skip(f"{', '.join(lacking)} not installed")
+    rows, note = [], ""
     units = [unit for unit in suite.units(box) if (unit.quick or not box.quick) and wanted in unit.name]
-    pool = ThreadPoolExecutor(jobs)
-    waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
-    try:
-        for done in as_completed(waiting):
-            try:
-                rows += done.result()
-            except OutOfTime:
-                whole = False
-            except Skip as reason:
-                progress(f"  {suite.name}: left out: {reason}")
-        return rows, "" if whole else "out of time"
-    except KeyboardInterrupt:
-        return rows, "stopped"
-    finally:
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
+        try:
+            for done in as_completed(waiting):
+                try:
+                    rows += done.result()
+                except OutOfTime:
+                    note = "out of time"
+        except KeyboardInterrupt:
+            note = "stopped"
         pool.shutdown(wait=False, cancel_futures=True)
         box.stop()
-        pool.shutdown()
-
-
-class Table:
-    """The rows of the table, and all cases."""
-
-    def __init__(self, found):
-        self.ways, self.lines, self.rows = [way.name for way in found], [], []
-
-    def skipped(self, suite, reason):
-        self.lines.append([suite.name, "", what(suite), *[""] * len(self.ways), f"skipped: {reason}"])
-
-    def add(self, suite, found, rows, note):
-        rows.sort(key=lambda row: (row.unit, row.case))
-        self.rows += rows
-        said = [f"{way}: {number} {kind}" for way in self.ways[1:] for kind in ("different", "flaky")
-                if (number := sum(row.verdicts[way] == kind for row in rows))]
-        self.lines.append([suite.name, found, what(suite), *[counts(rows, way) for way in self.ways],
-                           "; ".join(said + [note] * bool(note)) or "none"])
-
-    def markdown(self):
-        head = ["program", "version", "what ran", *self.ways, "differences"]
-        text = [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *self.lines]]
-        found = [row for row in self.rows if set(row.verdicts.values()) != {"same"}]
-        if found:
-            text += ["", "| program | unit | case | way | verdict | plain | way's |", "|---|---|---|---|---|---|---|"]
-        for row in found[:200]:
-            text += [f"| {row.suite} | {row.unit} | {row.case} | {way} | {verdict} | {tally(row.outcomes[self.ways[0]])} | {tally(row.outcomes[way])} |"
-                     for way, verdict in row.verdicts.items() if verdict != "same"]
-        if len(found) > 200:
-            text.append(f"\n{len(found) - 200} more are in results.csv.")
-        return "\n".join(text) + "\n"
-
-    def store(self, folder):
-        (folder / "table.md").write_text(self.markdown())
-        with open(folder / "results.csv", "w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["suite", "unit", "case", *self.ways, *[f"{way} verdict" for way in self.ways[1:]]])
-            for row in self.rows:
-                table.writerow([row.suite, row.unit, row.case, *[tally(row.outcomes[way]) for way in self.ways], *row.verdicts.values()])
-
-    def different(self):
-        return any("different" in row.verdicts.values() for row in self.rows)
+    return rows, note
 
 
 def what(suite):
     return " ".join(suite.units.__doc__.split()).rstrip(".")
+
+
+def line(*cells):
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def report(suite, found, names, rows, note):
+    """The line of a suite, and a line below it for each difference."""
+    said = [f"{way}: {number} {kind}" for way in names[1:] for kind in ("different", "flaky")
+            if (number := sum(row.verdicts[way] == kind for row in rows))]
+    line(suite.name, found, what(suite), *[outcomes.counts(rows, way) for way in names], "; ".join(said + [note] * bool(note)) or "none")
+    for row in rows:
+        for way, verdict in row.verdicts.items():
+            if verdict != "same":
+                plain, own = (outcomes.tally(row.outcomes[name]) for name in ("plain", way))
+                line("", "", f"{row.unit}: {row.case}", plain, f"{way}: {own}", "", verdict)
+
+
+def store(folder, names, rows):
+    with open(folder / "results.csv", "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["suite", "unit", "case", *names, *[f"{way} verdict" for way in names[1:]]])
+        for row in rows:
+            table.writerow([row.suite, row.unit, row.case, *[outcomes.tally(row.outcomes[way]) for way in names], *row.verdicts.values()])
 
 
 def chosen(options):
@@ -162,13 +122,16 @@ def chosen(options):
     texts = dict(word.partition("/")[::2] for word in options.only.split(","))
     unknown = texts.keys() - {suite.name for suite in outcomes.SUITES}
     if unknown:
-        raise SystemExit(f"suites.py: no suite {', '.join(sorted(unknown))}: --list names them")
+        fail(f"no suite {', '.join(sorted(unknown))}: --list names them")
     return [(suite, texts[suite.name]) for suite in outcomes.SUITES if suite.name in texts]
 
 
-def run(options, table, found):
+def run(options, found):
+    """All rows, and whether the run came to its end."""
     deadline = time.monotonic() + (QUICK_S - SPARE_S if options.quick else 86400)
-    suites = chosen(options)
+    suites, names, all_rows, note = chosen(options), [way.name for way in found], [], ""
+    line("program", "version", "what ran", *names, "differences")
+    line(*["---"] * (len(names) + 4))
     with tempfile.TemporaryDirectory(prefix="suites-", ignore_cleanup_errors=True) as work:
         os.chmod(work, 0o755)
         for number, (suite, wanted) in enumerate(suites):
@@ -176,27 +139,17 @@ def run(options, table, found):
             box = Box(Path(work) / suite.name, found, deadline, options.out, options.quick, options.install)
             try:
                 rows, note = take(suite, box, options.jobs or 1 + options.quick, wanted)
-                table.add(suite, box.version or version(suite), rows, note)
-            except Skip as reason:
-                table.skipped(suite, reason)
-            except OutOfTime:
-                table.skipped(suite, "out of time")
-            except KeyboardInterrupt:
-                note = "stopped"
-                table.skipped(suite, note)
+                rows.sort(key=lambda row: (row.unit, row.case))
+                report(suite, box.version or version(suite), names, rows, note)
+                all_rows += rows
+            except (Skip, OutOfTime) as reason:
+                line(suite.name, "", what(suite), *[""] * len(names), f"skipped: {str(reason) or 'out of time'}")
             if options.out:
-                table.store(options.out)
-            if table.lines[-1][-1].endswith("stopped"):
-                return False
+                store(options.out, names, all_rows)
+            if note == "stopped":
+                break
             shutil.rmtree(box.directory, ignore_errors=True)
-    return True
-
-
-def stop_once(*_):
-    """The first signal ends the run with a partial table; later ones must not end the table."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    return all_rows, note != "stopped"
 
 
 def main():
@@ -212,22 +165,13 @@ def main():
         options.out = Path(options.out).resolve()
         options.out.mkdir(parents=True, exist_ok=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop_once)
-    table = Table(found)
-    whole = run(options, table, found)
-    print(table.markdown(), end="")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    rows, whole = run(options, found)
     if not whole:
         progress("stopped: the table is partial")
         return 2
-    return 1 if table.different() else 0
+    return int(any("different" in row.verdicts.values() for row in rows))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            progress(end.code)
-            sys.exit(2)
-        raise
+    sys.exit(main())

@@ -1,7 +1,6 @@
 """Medians, bootstrap intervals, and ratios paired by round. Rows of a record in, figures out.
 
-The bootstrap draws with a fixed generator, so the same rows give the same interval everywhere:
-`crates/cli/tests/it/figures.rs` has the same one and recomputes what the documents say.
+The bootstrap draws with a fixed generator, so the same rows give the same interval everywhere.
 """
 DRAWS = 2000
 # Both ends of 95 % and of 99 % among the sorted medians of the draws.

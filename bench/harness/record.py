@@ -7,6 +7,8 @@ import argparse, contextlib, csv, gzip, os, platform, shlex, shutil, subprocess,
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 RECORDS = os.path.join(ROOT, "record")
+# Folders whose host.txt this process has written.
+BEGUN = set()
 
 
 def fail(text):
@@ -20,26 +22,22 @@ def parser(text):
     return argparse.ArgumentParser(description="\n\n".join(paragraphs), formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def options(parser, name, rounds, programs=True):
-    """The options of every script that takes a record."""
-    parser.add_argument("--out", metavar="DIR", help="folder of the record")
-    parser.add_argument("--name", default=name, help="name of its files [%(default)s]")
-    parser.add_argument("--rounds", type=int, default=rounds, metavar="N", help="rounds [%(default)s]")
-    parser.add_argument("--trial", action="store_true", help="measure without a clean commit, outside record/")
-    parser.add_argument("--summary", nargs="+", metavar="CSV", help="print the summary of records and exit")
-    if programs:
-        parser.add_argument("--faultless", default="faultless", metavar="PATH", help="the program [%(default)s]")
-
-
 def script(text, name, rounds, measure, summary, more=lambda parser: None):
     """The whole of a script: its options, of which `more` adds its own, then a record or the summary of records."""
     found = parser(text)
-    options(found, name, rounds)
+    found.add_argument("--out", metavar="DIR", help="folder of the record")
+    found.add_argument("--name", default=name, help="name of its files [%(default)s]")
+    found.add_argument("--rounds", type=int, default=rounds, metavar="N", help="rounds [%(default)s]")
+    found.add_argument("--trial", action="store_true", help="measure without a clean commit, outside record/")
+    found.add_argument("--summary", nargs="+", metavar="CSV", help="print the summary of records and exit")
+    found.add_argument("--faultless", default="faultless", metavar="PATH", help="the program [%(default)s]")
     more(found)
     args = found.parse_args()
     if args.summary:
         return summary(args.summary)
-    check(args)
+    check(args.out, args.trial)
+    if args.rounds < 1:
+        fail("--rounds must be 1 or more")
     if not shutil.which(args.faultless):
         fail(f"--faultless: no program {args.faultless}; name the one to measure")
     args.faultless, args.out = os.path.realpath(shutil.which(args.faultless)), os.path.realpath(args.out)
@@ -54,25 +52,20 @@ def git(*words):
 def commit():
     """The commit of this tree and whether nothing but records has changed since; (None, False) without a repository."""
     head = git("rev-parse", "--short=12", "HEAD")
-    if not head:
-        return None, False
-    changed = git("status", "--porcelain", "--", ".", ":!record")
-    return head.strip(), changed == ""
+    return (head.strip(), git("status", "--porcelain", "--", ".", ":!record") == "") if head else (None, False)
 
 
 def below(path, folder):
     return os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
 
 
-def check(args):
-    """Ends the script unless a record may be taken into args.out; the text that host.txt has for the commit."""
-    if not args.out:
+def check(out, trial):
+    """Ends the script unless a record may be taken into the folder `out`; the text that host.txt has for the commit."""
+    if not out:
         fail("name the folder of the record with --out, or print one with --summary")
-    if args.rounds < 1:
-        fail("--rounds must be 1 or more")
     head, clean = commit()
-    if args.trial:
-        if below(args.out, RECORDS):
+    if trial:
+        if below(out, RECORDS):
             fail("a trial is no record: choose a folder outside record/")
         return f"{head or 'unknown'}, a trial"
     if head is None:
@@ -90,17 +83,16 @@ def read_line(path, start=""):
     return "unknown"
 
 
-def host(head, command):
+def host(head):
     """The facts of this machine that a reader of a record needs."""
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
-        flags = next((line for line in file if line.startswith("flags")), "")
-    virtual = "virtual machine" if " hypervisor" in flags else "bare metal"
+    virtual = "virtual machine" if " hypervisor" in read_line("/proc/cpuinfo", "flags") else "bare metal"
     thp = "/sys/kernel/mm/transparent_hugepage"
     told = ("mitigations", "page_reporting", "nested", "init_on", "transparent")
+    words = [os.path.relpath(word, ROOT) if os.path.isabs(word) and below(word, ROOT) else word for word in [os.path.realpath(sys.argv[0]), *sys.argv[1:]]]
     facts = {
         "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()) + " UTC",
         "commit": head,
-        "command": command,
+        "command": shlex.join(words),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": f"{read_line('/proc/cpuinfo', 'model name')}, {len(os.sched_getaffinity(0))} processors, {virtual}",
         "memory": read_line("/proc/meminfo", "MemTotal"),
@@ -113,9 +105,13 @@ def host(head, command):
     return "".join(f"{name + ':':9}{value}\n" for name, value in facts.items())
 
 
-def command_line():
-    name = os.path.relpath(os.path.realpath(sys.argv[0]), ROOT)
-    return shlex.join([name, *(os.path.relpath(word, ROOT) if below(word, ROOT) and os.path.isabs(word) else word for word in sys.argv[1:])])
+def begin(folder, head):
+    """Makes the folder of a record and its host.txt."""
+    if folder not in BEGUN:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "host.txt"), "a") as file:
+            file.write(("\n" if file.tell() else "") + host(head))
+        BEGUN.add(folder)
 
 
 class Record:
@@ -127,22 +123,16 @@ class Record:
     """
 
     def __init__(self, args, fields, comments=None):
-        head = check(args)
-        self.folder, self.name = os.path.realpath(args.out), args.name
-        self.path = os.path.join(self.folder, f"{args.name}.csv.gz")
+        head, folder = check(args.out, args.trial), os.path.realpath(args.out)
+        self.path = os.path.join(folder, f"{args.name}.csv.gz")
         if os.path.exists(self.path):
             fail(f"{self.path} exists: records are never overwritten")
-        os.makedirs(self.folder, exist_ok=True)
-        with open(os.path.join(self.folder, "host.txt"), "a") as file:
-            file.write(("\n" if file.tell() else "") + host(head, command_line()))
-        self.file = open(f"{self.folder}/{args.name}.csv.new", "w", newline="")
+        begin(folder, head)
+        self.file = open(f"{folder}/{args.name}.csv.new", "w", newline="")
         for name, text in (comments or {}).items():
-            self.comment(f"{name}: {text}")
+            self.file.write(f"# {name}: {' '.join(text.split())}\n")
         self.table = csv.writer(self.file, lineterminator="\n")
         self.table.writerow(fields)
-
-    def comment(self, text):
-        self.file.write(f"# {' '.join(text.split())}\n")
 
     def row(self, *values):
         self.table.writerow([f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else value for value in values])
@@ -162,8 +152,6 @@ class Record:
             # Without a time and a name inside, the same rows give the same file.
             with gzip.GzipFile("", "wb", 9, out, mtime=0) as packed:
                 packed.write(rows.read())
-            out.flush()
-            os.fsync(out.fileno())
         os.rename(f"{self.path}.new", self.path)
         os.remove(self.file.name)
 
@@ -173,8 +161,8 @@ class Record:
 
 
 def lines(path):
-    """The lines of a record's table, compressed or not."""
-    with (gzip.open(path, "rt", newline="") if path.endswith(".gz") else open(path, newline="")) as file:
+    """The lines of a file, compressed or not."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
         return file.read().splitlines()
 
 

@@ -1,9 +1,11 @@
 /* A program with planted regressions: `planted NAME` does the usual work and some more in one function. Without a name
- * it does the usual work. Each regression takes at least 5 % more memory, and bench/gate.py knows its function. */
+ * it does the usual work. Each regression takes at least 5 % more memory, but "price" takes other pages: as many faults, which
+ * cost more. bench/topics/accuracy.py knows the functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,7 +77,18 @@ NOINLINE void fill_table(void) {
         table[at] = 1;
 }
 
+/* 8 MiB that it reads, and all pages are the page of zeros. "price": it writes, and each page is one of its own. */
+NOINLINE void look_up(void) {
+    volatile char *table = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t at = 0; at < 8u << 20; at += 4096)
+        if (is("price"))
+            table[at] = 1;
+        else
+            sum += table[at];
+}
+
 int main(int argc, char **argv) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     planted = argc > 1 ? argv[1] : "";
     load_rows();
     build_index();
@@ -84,6 +97,7 @@ int main(int argc, char **argv) {
     char *shared = touched(8 << 20);
     run_child(shared);
     fill_table();
+    look_up();
     printf("%lu\n", sum);
     return 0;
 }

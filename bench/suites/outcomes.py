@@ -4,19 +4,17 @@ A suite yields units. A unit runs in one way, in an empty directory of its own, 
 outcome is a text that begins with pass, fail or skip. The ways are plain, `faultless run` and `faultless run --small=mimalloc`.
 """
 import contextlib, hashlib, os, re, shlex, shutil, signal, subprocess, sys, threading, time
-from collections import Counter
+from collections import Counter, namedtuple
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
 
 # The longest run of one unit with --quick.
 QUICK_LIMIT_S = 15
 # A differing unit runs so many times more, each way.
 RERUNS = 3
-# A stored log holds at most so many bytes of each stream.
-LOG_BYTES = 1 << 20
 # Marks the processes of one run: left-over processes are found by it.
 MARK = "SUITES_RUN"
 UNPRIVILEGED = 65534
+SUITES = []
 
 
 class Skip(Exception):
@@ -27,57 +25,23 @@ class OutOfTime(Exception):
     """The time of the whole program is over."""
 
 
-class Way(NamedTuple):
-    name: str
-    # What stands before a command.
-    words: tuple
+# `words` stand before a command.
+Way = namedtuple("Way", "name words")
+# `status` is None after a timeout.
+Ran = namedtuple("Ran", "status out err")
+# `run` is given a Place and returns outcomes by case.
+Unit = namedtuple("Unit", "name run quick")
+# `units` is given a Box and yields units; its doc comment is the table's "what ran". `version` is the command that prints the
+# version, and `needs` are programs that must be on the PATH.
+Suite = namedtuple("Suite", "name units version needs quick")
+# One case: by way its outcomes in the order of the runs, and by way "same", "flaky" or "different".
+Row = namedtuple("Row", "suite unit case outcomes verdicts")
 
 
-class Ran(NamedTuple):
-    # None after a timeout.
-    status: Optional[int]
-    out: bytes
-    err: bytes
-
-
-class Unit(NamedTuple):
-    name: str
-    # Given a Place: outcomes by case.
-    run: Callable
-    quick: bool = True
-
-
-class Suite(NamedTuple):
-    name: str
-    # Given a Box: yields the units.
-    units: Callable
-    # The command that prints the version.
-    version: str
-    # Programs that must be on the PATH.
-    needs: tuple
-    # Debian packages that have them.
-    apt: tuple
-    quick: bool
-
-
-class Row(NamedTuple):
-    """One case and its outcomes in each way."""
-    suite: str
-    unit: str
-    case: str
-    # Way -> outcomes, in the order of the runs.
-    outcomes: dict
-    # Way -> "same", "flaky" or "different"; plain has none.
-    verdicts: dict
-
-
-SUITES = []
-
-
-def suite(name, version, needs=(), apt=(), quick=False):
-    """Registers the function below as a suite. Its doc comment is the table's "what ran"."""
+def suite(name, version, needs=(), quick=False):
+    """Registers the function below as a suite."""
     def register(units):
-        SUITES.append(Suite(name, units, version, tuple(needs), tuple(apt), quick))
+        SUITES.append(Suite(name, units, version, tuple(needs), quick))
         return units
     return register
 
@@ -92,15 +56,13 @@ def root():
 
 def environment(home):
     """The environment of every run: a home of its own, one language, and the tools of the user."""
-    found = {name: value for name, value in os.environ.items()
-             if name in ("PATH", "JAVA_HOME", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", "SSL_CERT_FILE") or name.lower().endswith("_proxy")}
-    found |= {"HOME": str(home), "TMPDIR": f"{home}/tmp", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = ("PATH", "JAVA_HOME", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", "SSL_CERT_FILE")
+    found = {name: value for name, value in os.environ.items() if name in kept or name.lower().endswith("_proxy")}
     # Tools that look for their own files in the home directory.
-    for name, folder in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup"), ("PYENV_ROOT", ".pyenv")):
-        there = os.environ.get(name) or os.path.join(os.path.expanduser("~"), folder)
-        if os.path.isdir(there):
-            found[name] = there
-    return found
+    folders = {"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv"}
+    folders = {name: os.environ.get(name) or os.path.expanduser(f"~/{folder}") for name, folder in folders.items()}
+    found |= {name: folder for name, folder in folders.items() if os.path.isdir(folder)}
+    return found | {"HOME": str(home), "TMPDIR": f"{home}/tmp", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Box:
@@ -113,8 +75,6 @@ class Box:
         self.version = ""
         self.inputs = self.directory / "inputs"
         self.inputs.mkdir(parents=True)
-        if logs:
-            shutil.rmtree(logs / self.directory.name, ignore_errors=True)
         self.runs, self.lock, self.alive = 0, threading.Lock(), set()
 
     def place(self, way):
@@ -125,12 +85,11 @@ class Box:
         directory.mkdir()
         return Place(self, way, directory, f"{os.getpid()}-{self.directory.name}-{number}")
 
-    def write(self, name, text, executable=False):
+    def write(self, name, text):
         """An input file of the suite; its path."""
         path = self.inputs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        if executable:
-            path.chmod(0o755)
         return str(path)
 
     def prepare(self, command, limit_s=300):
@@ -154,8 +113,7 @@ class Place:
     """One run of one unit: the way, and an empty directory that is the working directory and the home."""
 
     def __init__(self, box, way, directory, mark):
-        self.box, self.way, self.directory, self.mark = box, way, directory, mark
-        self.inputs, self.said = box.inputs, []
+        self.box, self.way, self.directory, self.mark, self.said = box, way, directory, mark, []
         # Below the home: Go takes no project that lies in the directory of temporary files itself.
         temporary = directory / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -163,15 +121,15 @@ class Place:
             # Units that become another user write here as well.
             directory.chmod(0o777), temporary.chmod(0o777)
 
-    def call(self, words, limit_s, user=None, env=(), group=True):
+    def call(self, words, limit_s, user=None):
         """Runs a command as it is and gives its status and output. The whole session of processes ends with it."""
         left = self.box.deadline - time.monotonic()
         if left <= 0:
             raise OutOfTime
-        full = environment(self.directory) | dict(env) | {MARK: self.mark, "INPUTS": str(self.inputs)}
         switch = {"user": user, "group": user, "extra_groups": []} if user is not None else {}
         out, err = self.directory.parent / f"{self.mark}.out", self.directory.parent / f"{self.mark}.err"
         with open(out, "wb+") as to, open(err, "wb+") as errors:
+            full = environment(self.directory) | {MARK: self.mark, "INPUTS": str(self.box.inputs)}
             process = subprocess.Popen([str(word) for word in words], cwd=self.directory, env=full, stdin=subprocess.DEVNULL,
                                        stdout=to, stderr=errors, start_new_session=True, **switch)
             self.box.alive.add(process)
@@ -191,86 +149,56 @@ class Place:
             raise OutOfTime
         return ran
 
-    def run(self, words, limit_s, **more):
+    def run(self, words, limit_s, user=None):
         """Runs a command in this way."""
-        return self.call([*self.way.words, *words], limit_s, **more)
+        return self.call([*self.way.words, *words], limit_s, user)
 
     def end(self, unit):
-        """Kills what the run left behind, stores its log, and removes its directory."""
-        kill_marked(self.mark)
+        """Kills what the run left behind, daemons that have left their session too; stores its log; removes its directory."""
+        wanted = f"{MARK}={self.mark}".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
         if self.box.logs:
             folder = self.box.logs / self.box.directory.name
             folder.mkdir(parents=True, exist_ok=True)
             name = re.sub(r"[^\w.=+-]+", "_", unit)
             with open(folder / f"{name}.{self.way.name}.log", "ab") as log:
                 for words, ran in self.said:
-                    log.write(f"$ {shlex.join(map(str, words))}\n".encode())
-                    log.write(ran.out[-LOG_BYTES:] + b"\n-- stderr\n" + ran.err[-LOG_BYTES:] + f"\n-- status {ran.status}\n\n".encode())
+                    log.write(f"$ {shlex.join(map(str, words))}\n".encode() + ran.out[-1 << 20:] + b"\n-- stderr\n" + ran.err[-1 << 20:]
+                              + f"\n-- status {ran.status}\n\n".encode())
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def kill_marked(mark):
-    """Kills the processes whose environment has this mark: daemons that have left their session."""
-    wanted = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
-
-
-def short(data):
-    return hashlib.sha256(data).hexdigest()[:12]
-
-
-def filtered(data, pattern):
-    """The lines that do not match."""
-    if not pattern:
-        return data
-    keep = re.compile(pattern.encode())
-    return b"".join(line for line in data.splitlines(keepends=True) if not keep.search(line))
 
 
 def outcome(ran, noise="", errors=True, out=True):
     """Exit status and hashes of the output, without the lines that match `noise`."""
     if ran.status is None:
         return "fail timeout"
-    text = f"{'pass' if ran.status == 0 else 'fail'} status {ran.status}"
-    if out:
-        text += f" out {short(filtered(ran.out, noise))}"
-    said = filtered(ran.err, noise)
-    if errors and said:
-        text += f" err {short(said)}"
-    return text
+    told = lambda data: b"".join(line for line in data.splitlines(keepends=True) if not noise or not re.search(noise.encode(), line))
+    said = [(name, told(data)) for name, data in (("out", ran.out), ("err", ran.err))]
+    hashes = [f" {name} {hashlib.sha256(data).hexdigest()[:12]}" for name, data in said if (out if name == "out" else errors and data)]
+    return f"{'pass' if ran.status == 0 else 'fail'} status {ran.status}{''.join(hashes)}"
 
 
 def job(name, command, limit_s=120, noise="", errors=True, out=True, quick=True, user=None):
     """A unit of one case: a shell command. It runs below the way's words as a whole, or {run} says where those stand."""
     def run(place):
         if "{run}" in command:
-            ran = place.call(["bash", "-c", command.replace("{run}", shlex.join(place.way.words))], limit_s, user=user)
+            ran = place.call(["bash", "-c", command.replace("{run}", shlex.join(place.way.words))], limit_s, user)
         else:
-            ran = place.run(["sh", "-c", command], limit_s, user=user)
+            ran = place.run(["sh", "-c", command], limit_s, user)
         return {name: outcome(ran, noise, errors, out)}
     return Unit(name, run, quick)
 
 
-def steps(name, command, limit_s=300, quick=True, user=None):
+def steps(name, command, limit_s=300, user=None):
     """A unit of several cases: a shell command with {run}, whose output has lines `CASE: anything`."""
     def run(place):
-        ran = place.call(["bash", "-c", command.replace("{run}", shlex.join(place.way.words))], limit_s, user=user)
+        ran = place.call(["bash", "-c", command.replace("{run}", shlex.join(place.way.words))], limit_s, user)
         found = {case: f"pass {value}" for case, value in re.findall(r"(?m)^([\w ,.+-]+): (.*)$", ran.out.decode(errors="replace"))}
         return found | {f"{name}: exit": outcome(ran, errors=False, out=False)}
-    return Unit(name, run, quick)
-
-
-def once(box, unit, way):
-    """Runs a unit in one way: its outcomes, and the seconds it took."""
-    place, started = box.place(way), time.monotonic()
-    try:
-        return unit.run(place), time.monotonic() - started
-    finally:
-        place.end(unit.name)
+    return Unit(name, run, True)
 
 
 def verdict(plain, other):
@@ -283,27 +211,28 @@ def verdict(plain, other):
     failed = sum(value.startswith("fail") for value in other)
     if failed > 1 and not any(value.startswith("fail") for value in plain):
         return "different"
-    if len(set(plain)) > 1 or (len(other) > 1 and other[1:] == plain[1:]):
-        return "flaky"
-    return "different"
+    return "flaky" if len(set(plain)) > 1 or (len(other) > 1 and other[1:] == plain[1:]) else "different"
 
 
 def compare(suite_name, box, unit):
     """Runs a unit in all ways, again where a case differs, and gives its rows."""
-    samples, took = {way: [] for way in box.ways}, []
-    for way in box.ways:
-        found, seconds = once(box, unit, way)
-        samples[way].append(found)
-        took.append(f"{way.name} {seconds:.1f}s")
-    progress(f"  {suite_name}: {unit.name}: {', '.join(took)}")
-    plain = box.ways[0]
+    def once(way):
+        place = box.place(way)
+        try:
+            return unit.run(place)
+        finally:
+            place.end(unit.name)
+
+    begin, plain = time.monotonic(), box.ways[0]
+    samples = {way: [once(way)] for way in box.ways}
+    progress(f"  {suite_name}: {unit.name}: {time.monotonic() - begin:.1f}s")
     different = [way for way in box.ways[1:] if samples[way][0] != samples[plain][0]]
     for number in range(RERUNS if different else 0):
         progress(f"  {suite_name}: {unit.name}: differs, rerun {number + 1} of {RERUNS}")
         for way in [plain, *different]:
-            samples[way].append(once(box, unit, way)[0])
+            samples[way].append(once(way))
     rows = []
-    for case in sorted({case for way in box.ways for sample in samples[way] for case in sample}):
+    for case in sorted({case for found in samples.values() for sample in found for case in sample}):
         outcomes = {way.name: [sample.get(case, "fail absent") for sample in samples[way]] for way in box.ways}
         verdicts = {way.name: verdict(outcomes[plain.name], outcomes[way.name]) for way in box.ways[1:]}
         rows.append(Row(suite_name, unit.name, case, outcomes, verdicts))
@@ -313,8 +242,7 @@ def compare(suite_name, box, unit):
 def counts(rows, way):
     """Cases that pass, fail and are skipped, by the first run."""
     found = Counter(row.outcomes[way][0].split()[0] for row in rows)
-    parts = [f"{found[kind]} {kind}" for kind in ("pass", "fail", "skip") if found[kind]]
-    return ", ".join(parts) or "none"
+    return ", ".join(f"{found[kind]} {kind}" for kind in ("pass", "fail", "skip") if found[kind]) or "none"
 
 
 def tally(outcomes):

@@ -46,7 +46,7 @@ for number in range(3000):
 """
 
 
-@suite("redis", version="redis-server --version", needs=("redis-server", "redis-cli", "redis-benchmark"), apt=("redis-server",))
+@suite("redis", version="redis-server --version", needs=("redis-server", "redis-cli", "redis-benchmark"))
 def redis(box):
     """Load with BGSAVE and AOF rewrite, then a restart: the data, the files' own checks."""
     box.write("commands.py", REDIS_COMMANDS)
@@ -89,7 +89,7 @@ grep -c -E 'PANIC|terminated by signal' log | sed 's/^/crashes: /'
 """
 
 
-@suite("postgresql", version="postgres --version", needs=("postgres", "initdb", "pgbench", "psql", "pg_dump"), apt=("postgresql", "postgresql-contrib"))
+@suite("postgresql", version="postgres --version", needs=("postgres", "initdb", "pgbench", "psql", "pg_dump"))
 def postgresql(box):
     """initdb, pgbench, parallel queries, VACUUM FULL, dump and restore, restart and recovery; as an unprivileged user."""
     user = UNPRIVILEGED if root() else None

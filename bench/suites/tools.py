@@ -1,7 +1,7 @@
-"""Debuggers, tracers, checkers and other preloads around a program: gdb, strace, ltrace, valgrind, perf, sanitizers."""
-import os, shutil
+"""Debuggers, tracers and checkers around a program: gdb, strace, valgrind, perf."""
+import shutil
 
-from .outcomes import Skip, job, suite
+from .outcomes import job, suite
 
 PROGRAM = r"""#include <pthread.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ def program(box, options=""):
     return f"{box.inputs}/p"
 
 
-@suite("gdb", version="gdb --version", needs=("gdb", "cc"), apt=("gdb", "gcc"))
+@suite("gdb", version="gdb --version", needs=("gdb", "cc"))
 def gdb(box):
     """gdb -p of a running program, break points, calls of malloc, a core file, gdb around run."""
     p = program(box)
@@ -35,24 +35,19 @@ def gdb(box):
     yield job("gdb of python3", "gdb -nx -batch -ex run -ex 'info threads' --args python3 -c 'print(sum(len(bytes(n * 100)) for n in range(3000)))' 2>/dev/null | grep -E '^[0-9]|exited normally' | sed 's/process [0-9]*/process/'", errors=False)
 
 
-@suite("tracers", version="strace --version", needs=("strace", "cc"), apt=("strace", "ltrace"))
+@suite("tracers", version="strace --version", needs=("strace", "cc"))
 def tracers(box):
-    """strace and ltrace around a program, run around strace, perf record."""
+    """strace around a program, run around strace, perf record."""
     p = program(box)
     yield job("strace", f"strace -f -o log {p} && tail -1 log | grep -o 'exited with.*'")
     yield job("strace around run", f"strace -f -o log {{run}} {p} && tail -1 log | grep -o 'exited with.*'")
     yield job("strace -p", f"{{run}} {p} wait >o & pid=$!; {WAITS} timeout 2 strace -f -o log -p $pid 2>/dev/null; kill $pid; wait $pid; echo $?; head -1 o", errors=False)
     yield job("strace -c, sort", "strace -c -f -o log sort -S 8M --parallel=2 /etc/passwd | sha256sum")
-    if shutil.which("ltrace"):
-        # A program without threads: ltrace -f loses break points in the memory of threads.
-        box.write("one.c", "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { for (int i = 1; i < 100; i++) { char *p = malloc(i * 9000); p[0] = i; if (i % 9 == 0) printf(\"%d\\n\", p[0]); free(p); } return 0; }\n")
-        box.prepare("cc -O0 -o one one.c")
-        yield job("ltrace", f"ltrace -o log -e malloc+free {box.inputs}/one; [ $(grep -c -E 'malloc|free' log) -gt 150 ] && echo many", errors=False)
     if shutil.which("perf"):
         yield job("perf record", f"perf record -q -o d {p} && perf report -i d --stdio 2>/dev/null | grep -c deep >/dev/null; echo done", errors=False)
 
 
-@suite("valgrind", version="valgrind --version", needs=("valgrind", "cc"), apt=("valgrind",))
+@suite("valgrind", version="valgrind --version", needs=("valgrind", "cc"))
 def valgrind(box):
     """memcheck, helgrind, massif: run around valgrind, and valgrind around run."""
     p = program(box)
@@ -62,41 +57,3 @@ def valgrind(box):
     wrong = box.write("wrong.c", "#include <stdlib.h>\nint main(void) { volatile char *p = malloc(100000); p[100000] = 1; free((void *)p); return p[5]; }\n")
     box.prepare(f"cc -g -O0 -o wrong {wrong}")
     yield job("finds errors", f"{{run}} valgrind --error-exitcode=9 {box.inputs}/wrong 2>&1 | grep -o -E 'Invalid (read|write) of size [0-9]+|[0-9]+ errors from [0-9]+ contexts'; echo ${{PIPESTATUS[0]}}", errors=False)
-
-
-@suite("sanitizers", version="gcc --version", needs=("gcc",), apt=("gcc",), quick=True)
-def sanitizers(box):
-    """Programs built with -fsanitize: address, leak, thread, undefined; clean ones, and ones with an error to find."""
-    wrong = box.write("wrong.c", "#include <stdlib.h>\nint main(int c, char **v) { volatile char *p = malloc(100000 * c); p[100000 * c] = 1; free((void *)p); return 0; }\n")
-    for kind in ("address", "leak", "thread", "undefined"):
-        box.write("p.c", PROGRAM)
-        box.prepare(f"cc -g -O1 -pthread -fsanitize={kind} -o {kind} p.c && cc -g -O1 -fsanitize={kind} -o {kind}-wrong {wrong}")
-        # ThreadSanitizer hangs plain where the kernel chooses addresses from more bits than it knows.
-        start = "setarch -R " if kind == "thread" else ""
-        yield job(kind, f"{start}{box.inputs}/{kind}", limit_s=30, quick=kind == "address")
-        yield job(f"{kind}, an error", f"{start}{box.inputs}/{kind}-wrong 2>&1 | grep -o -E 'ERROR: [A-Za-z]+: [a-z-]+' | head -1", limit_s=30, quick=False)
-
-
-PRELOADS = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"), "mimalloc": ("libmimalloc.so.2.0", "libmimalloc2.0"),
-            "faketime": ("faketime/libfaketime.so.1", "libfaketime"), "eatmydata": ("libeatmydata.so", "libeatmydata1")}
-
-
-@suite("preloads", version="ldd --version", needs=("cc", "ldd"))
-def preloads(box):
-    """Other libraries in LD_PRELOAD and programs linked with another allocator."""
-    p = program(box)
-    folder = box.prepare("dirname $(ldd ./p | grep -o '/[^ ]*libc.so.6')").strip().replace("/lib/", "/usr/lib/", 1).replace("/usr/usr/", "/usr/")
-    found = 0
-    for name, (library, _) in PRELOADS.items():
-        path = f"{folder}/{library}"
-        if os.path.exists(path):
-            found += 1
-            yield job(f"LD_PRELOAD {name}", f"LD_PRELOAD={path} {{run}} {p}; LD_PRELOAD={path} {{run}} sort -S 8M /etc/passwd | sha256sum")
-            yield job(f"LD_PRELOAD {name} within", f"sh -c 'LD_PRELOAD=\"$LD_PRELOAD {path}\" {p}'")
-            yield job(f"linked with {name}", f"cc -g -O0 -pthread -o p {box.inputs}/p.c -Wl,--no-as-needed {path} && ./p && nm -D {path} | grep -c ' T malloc'")
-    if not found:
-        raise Skip("none of the libraries is installed")
-    if shutil.which("fakeroot"):
-        yield job("fakeroot", "fakeroot sh -c 'touch f; chown 5:5 f; stat -c %u:%g f; id -u'")
-    if shutil.which("stdbuf"):
-        yield job("stdbuf", "stdbuf -oL sort /etc/passwd | sha256sum")

@@ -15,7 +15,8 @@ mod programs;
 
 use std::process::ExitCode;
 
-use faultless_console::conclude;
+use faultless_console::{conclude, program};
+use programs::{GREP, INDEX, LAB};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -24,5 +25,5 @@ fn main() -> ExitCode {
         faultless_os::spawn::heed_ignored_interrupts();
         cmd::run(args)
     };
-    conclude(programs::start_named(&words).and_then(|()| cmd::parse(words)).and_then(run))
+    conclude(program::start_named(&words, &[LAB, GREP, INDEX]).and_then(|()| cmd::parse(words)).and_then(run))
 }

@@ -1,98 +1,13 @@
 //! The programs behind `faultless lab`, `faultless grep` and `faultless index`. Each replaces this process.
-//!
-//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and
-//! cargo do.
-//!
-//! It does not read the other program's words.
 
-use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use faultless_console::{Failure, Outcome};
-
-/// The words for another program, unparsed.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Words {
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
-}
-
-/// A program that this one starts.
-#[derive(Debug)]
-pub(crate) struct Companion {
-    /// The word after `faultless`.
-    verb: &'static str,
-    /// The file; also the name of cargo's package.
-    file: &'static str,
-    /// The name that it sees as its own.
-    name: &'static str,
-}
+use faultless_console::program::Program;
 
 /// `faultless-lab`.
-pub(crate) const LAB: Companion = Companion { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
+pub(crate) const LAB: Program =
+    Program { verb: "lab", file: "faultless-lab", name: "faultless-lab", package: "crates/lab" };
 /// `faultless-grep`.
-pub(crate) const GREP: Companion = Companion { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
+pub(crate) const GREP: Program =
+    Program { verb: "grep", file: "faultless-grep", name: "faultless-grep", package: "crates/grep" };
 /// `faultless-grep` under the name that makes it manage its database.
-pub(crate) const INDEX: Companion =
-    Companion { verb: "index", file: "faultless-grep", name: "faultless-index" };
-
-/// Starts the program that the first word names, before any word is parsed. Returns if the word names none.
-///
-/// # Errors
-/// The program is not installed, or can't be started.
-pub(crate) fn start_named(words: &[OsString]) -> Result<(), Failure> {
-    let named = |word: &OsString| [LAB, GREP, INDEX].into_iter().find(|program| word == program.verb);
-    match words {
-        [_, verb, rest @ ..] if verb != "help" => {
-            named(verb).map_or(Ok(()), |program| Err(program.become_it(rest)))
-        }
-        [_, _, verb] => named(verb).map_or(Ok(()), |program| Err(program.become_it(&["--help"]))),
-        _ => Ok(()),
-    }
-}
-
-impl Companion {
-    /// Starts the program in place of this process.
-    pub(crate) fn start(&self, words: &Words) -> Outcome {
-        Err(self.become_it(&words.words))
-    }
-
-    fn become_it<W: AsRef<OsStr>>(&self, words: &[W]) -> Failure {
-        self.failure(&self.command().args(words).exec())
-    }
-
-    /// The program's output for `words`.
-    ///
-    /// # Errors
-    /// The program is not installed, can't be started, or failed.
-    pub(crate) fn output<W: AsRef<OsStr>>(&self, words: &[W]) -> Result<Vec<u8>, Failure> {
-        let output = self.command().args(words).output().map_err(|error| self.failure(&error))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() {
-            Ok(output.stdout)
-        } else {
-            Err(Failure(said.trim_end().replace("faultless: ", "")))
-        }
-    }
-
-    fn command(&self) -> Command {
-        let own = std::env::current_exe().ok();
-        let beside = own.map(|own| own.with_file_name(self.file)).filter(|file| file.exists());
-        let mut command = Command::new(beside.unwrap_or_else(|| self.file.into()));
-        command.arg0(self.name);
-        command
-    }
-
-    fn failure(&self, error: &std::io::Error) -> Failure {
-        let Self { file, .. } = self;
-        Failure(match error.kind() {
-            ErrorKind::NotFound => format!(
-                "{file} is not installed, neither beside this program nor on PATH; in a checkout, `cargo install --path crates/{}` installs it",
-                file.trim_start_matches("faultless-")
-            ),
-            _ => format!("{file}: {}; install it again", faultless_console::reason(error)),
-        })
-    }
-}
+pub(crate) const INDEX: Program =
+    Program { verb: "index", file: "faultless-grep", name: "faultless-index", package: "crates/grep" };

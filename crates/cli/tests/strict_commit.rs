@@ -100,7 +100,9 @@ fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
     }
     let knobs = || [MODE, LIMIT, RATIO].map(|knob| fs::read_to_string(knob).unwrap());
     let before = knobs();
-    for real in real::all() {
+    let programs =
+        [real::python(), real::sqlite(), real::node(), real::sort(), real::xz(), real::git(), real::gcc()];
+    for real in programs.into_iter().flatten() {
         let expected = run(real.plain()).stdout;
         let small = &["--small=mimalloc"];
         for options in [&[][..], &["--policy", "base", "--retain", "0"], &["--prefault", "populate"], small] {

@@ -27,11 +27,11 @@ fn workloads_fault_as_often_as_their_size_says() {
     let pages = |mib: u64| (mib << 20) / page::size() as u64;
     // The workload, and the MiB that it touches for the first time with any allocator.
     for (arguments, mib) in [
-        (["workload", "touch-once", "--mib", "64"], 64),
-        (["workload", "growth", "--max-mib", "64"], 64),
-        (["workload", "bursts", "--bursts", "1"], 500),
+        (&["workload", "touch-once", "--mib", "64"][..], 64),
+        (&["workload", "growth", "--max-mib", "64"], 64),
+        (&["workload", "bursts", "--bursts", "1", "--blocks", "64"], 64),
     ] {
-        let found = faults(&arguments);
+        let found = faults(arguments);
         assert!(found >= pages(mib), "{arguments:?}: {found} faults for {mib} MiB");
         assert!(found < start + pages(mib) * 12 / 10 + 2000, "{arguments:?}: {found} faults for {mib} MiB");
     }

@@ -1,5 +1,5 @@
-//! The command line that the three programs share: parsing of words, failure messages, and the destination of
-//! output.
+//! The command line that our programs share: parsing of words, failure messages, the destination of output, and one
+//! program that starts another.
 //!
 //! In: words, a report, an error. Out: text on stdout or stderr, a file that appears whole, an exit status.
 //!
@@ -9,6 +9,7 @@
 
 mod failure;
 pub mod pages;
+pub mod program;
 pub mod sink;
 
 use std::io::{ErrorKind, Write};

@@ -14,7 +14,6 @@ use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
 use crate::cell::Cell;
-use crate::kernel;
 use crate::results::{Quantities, Results};
 use crate::sample::MACHINE;
 
@@ -28,10 +27,6 @@ pub const TICK_NS: f64 = 4e6;
 pub const FAULTS: f64 = 32.0;
 /// The same in bytes.
 pub const BYTES: f64 = 1024.0 * 1024.0;
-/// The same in misses of the last level, and in path instructions: a timer's interrupt takes as many.
-pub const MISSES: f64 = 1000.0;
-/// See [`MISSES`].
-pub const INSTRUCTIONS: f64 = 10_000.0;
 /// The upper end of the expected count. `trial` derives it from the cell and writes it beside the measured
 /// count.
 const BOUND: &str = "most_faults";
@@ -40,7 +35,7 @@ const BOUND: &str = "most_faults";
 pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
     let mut changes = Vec::new();
     let cells: BTreeSet<&Cell> = a.all().chain(b.all()).map(|(cell, _)| cell).collect();
-    for cell in cells.into_iter().filter(|cell| !is_idle(cell)) {
+    for cell in cells {
         match (a.cell(cell), b.cell(cell)) {
             (Some(a), Some(b)) => changes.extend(of_cell(cell, a, b)),
             (a, _) => {
@@ -55,31 +50,14 @@ pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
 
 fn of_cell(cell: &Cell, a: &Quantities, b: &Quantities) -> Vec<Change> {
     let names: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
-    let is_compared = |(phase, quantity): &&(String, String)| match cell.experiment.as_str() {
-        kernel::session::EXPERIMENT => kernel::found::is_compared(phase, quantity),
-        _ => phase != MACHINE && quantity != BOUND,
-    };
+    let is_compared = |(phase, quantity): &&(String, String)| phase != MACHINE && quantity != BOUND;
     let compared = names.into_iter().filter(is_compared);
     compared.map(|name| of_figure(cell, name, a.get(name), b.get(name))).collect()
 }
 
-/// Whether nothing happens in a cell of the kernel lab but the scrubber's work.
-fn is_idle(cell: &Cell) -> bool {
-    cell.experiment == kernel::session::EXPERIMENT && cell.text("test") == Ok(kernel::session::SETTLE)
-}
-
-/// A count of the kernel lab is exact: one run says as much as two.
-fn samples(cell: &Cell, values: &[f64]) -> Vec<f64> {
-    match values {
-        [only] if cell.experiment == kernel::session::EXPERIMENT => vec![*only; 2],
-        values => values.to_vec(),
-    }
-}
-
 fn of_figure(cell: &Cell, name: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
-    let [a, b] = [a, b].map(|values| values.map(|values| samples(cell, values)));
-    let figures = [&a, &b].map(|values| values.as_ref().and_then(|values| median_interval(values)));
-    let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(&b, &a));
+    let figures = [a, b].map(|values| values.and_then(|values| median_interval(values)));
+    let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(b, a));
     let kind = match figures {
         [Some(a), Some(b)] => {
             let is_seen = (a.value - b.value).abs() > grain(&name.1);
@@ -114,15 +92,8 @@ fn change(kind: Direction, cell: &Cell, (phase, quantity): (&str, &str)) -> Chan
 
 /// The largest difference of a quantity that does not count.
 fn grain(quantity: &str) -> f64 {
-    let grains = [
-        ("user_ns", TICK_NS),
-        ("system_ns", TICK_NS),
-        ("_ns", NS),
-        ("_faults", FAULTS),
-        ("_bytes", BYTES),
-        ("llc_misses", MISSES),
-        ("path_instructions", INSTRUCTIONS),
-    ];
+    let grains =
+        [("user_ns", TICK_NS), ("system_ns", TICK_NS), ("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
     grains.into_iter().find(|(unit, _)| quantity.ends_with(unit)).map_or(0.0, |(_, grain)| grain)
 }
 
@@ -196,28 +167,6 @@ mod tests {
         let changes = compare(&a, &a);
         assert_eq!(changes.len(), 2, "the machine's shares are no results");
         assert!(changes.iter().all(|change| change.kind == Direction::Alike));
-    }
-
-    #[test]
-    fn of_the_kernel_lab_the_tests_figures_are_compared_and_no_idle_time() {
-        use kernel::session::rows;
-        let of = |path: f64, misses: f64| {
-            let rows = [
-                rows(
-                    "test=pft lines=1",
-                    &[
-                        ("section", "path_instructions", path),
-                        ("section", "llc_misses", misses),
-                        ("laps", "path_max", path),
-                    ],
-                ),
-                rows("test=settle before=1", &[("section", "path_instructions", path)]),
-            ];
-            Results::of(rows.concat()).unwrap()
-        };
-        let changes = compare(&of(1e6, 1.0), &of(2e6, 900.0));
-        let found: Vec<_> = changes.iter().map(|change| (change.kind, change.quantity.as_str())).collect();
-        assert_eq!(found, [(Direction::More, "path_instructions"), (Direction::Alike, "llc_misses")]);
     }
 
     #[test]

@@ -9,38 +9,9 @@ use std::ops::RangeInclusive;
 use faultless_os::host::Host;
 
 use crate::cell::{Cell, Refusal};
+use crate::claim::{Claim, Unjudged};
+use crate::document::Document;
 use crate::results::Quantities;
-
-/// Which document a figure or a claim comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Document {
-    /// "A queue of page faults", Arseny Kapoulkine, 2014.
-    Queue,
-    /// "Bringing The Hardware And Windows To Its Limits", Alois Kraus, 2017.
-    Hardware,
-    /// "Explicit Memset-Based Page Prefaulting Implementation Report", hakmem, 2025.
-    Prefault,
-    /// "Prezeroing V2: Why and When it works", Christoph Lameter, 2004.
-    Prezeroing,
-    /// "Oops All Page Faults!", 2025.
-    Oops,
-}
-
-impl Document {
-    /// All of them, in the order in which they are reported.
-    pub const ALL: [Self; 5] = [Self::Queue, Self::Hardware, Self::Prefault, Self::Prezeroing, Self::Oops];
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Queue => "A queue of page faults",
-            Self::Hardware => "Bringing The Hardware And Windows To Its Limits",
-            Self::Prefault => "Explicit Memset-Based Page Prefaulting Implementation Report",
-            Self::Prezeroing => "Prezeroing V2: Why and When it works",
-            Self::Oops => "Oops All Page Faults!",
-        }
-    }
-}
 
 /// How much time may be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,6 +125,18 @@ impl Phase {
     pub fn faults(self, faults: RangeInclusive<u64>) -> Self {
         Self { faults, ..self }
     }
+
+    /// The same phase, which may take so many faults more.
+    pub fn up_to(self, more: u64) -> Self {
+        let faults = *self.faults.start()..=self.faults.end().saturating_add(more);
+        Self { faults, ..self }
+    }
+
+    /// The same phase, which may take as few faults as this.
+    pub fn at_least(self, least: u64) -> Self {
+        let faults = least..=*self.faults.end();
+        Self { faults, ..self }
+    }
 }
 
 /// Faults that any phase may take in addition: code and data of this program that it uses for the first time.
@@ -195,6 +178,33 @@ pub trait Trial {
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal>;
 }
 
+/// A phase, and the work that is done in it.
+pub type Step<T> = (Phase, fn(&mut T, &mut Notes) -> Result<u64, Refusal>);
+
+/// A trial as a list of steps, and what they work on.
+pub struct Steps<T> {
+    state: T,
+    steps: Vec<Step<T>>,
+}
+
+impl<T: 'static> Steps<T> {
+    /// The steps that follow from what they work on.
+    pub fn of(state: T, steps: impl FnOnce(&T) -> Vec<Step<T>>) -> Box<dyn Trial> {
+        let steps = steps(&state);
+        Box::new(Self { state, steps })
+    }
+}
+
+impl<T> Trial for Steps<T> {
+    fn phases(&self) -> Vec<Phase> {
+        self.steps.iter().map(|(phase, _)| phase.clone()).collect()
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        (self.steps[phase].1)(&mut self.state, notes)
+    }
+}
+
 /// Cells with their measurements.
 pub type Measured<'a> = [(&'a Cell, &'a Quantities)];
 
@@ -214,8 +224,6 @@ pub struct Chart {
     pub values: fn(&Cell, &Quantities) -> Vec<f64>,
     /// The position along the axis where it is not the parameter's value.
     pub place: fn(&Cell, &Quantities) -> Option<f64>,
-    /// Parameters without meaning where `x` is 0. A cell with 0 begins the lines of all their values.
-    pub idle: &'static [&'static str],
     /// Draws a row for each of these instead of a point per cell: word, phase and quantity.
     pub parts: &'static [(&'static str, &'static str, &'static str)],
     /// The document's own points: line, x, y. On an axis of words the line is the word, and x is ignored.
@@ -234,7 +242,6 @@ impl Chart {
         y_label: "",
         values: |_, _| Vec::new(),
         place: |_, _| None,
-        idle: &[],
         parts: &[],
         document: &[],
         remark: |_| Remark::default(),
@@ -257,21 +264,6 @@ impl Remark {
     }
 }
 
-/// A document's table with our rows beside its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// A fixed name, for its file.
-    pub id: &'static str,
-    /// Its title.
-    pub title: &'static str,
-    /// Its columns.
-    pub heads: &'static [&'static str],
-    /// Its rows, from top to bottom: whether the row is the document's, and its cells.
-    pub rows: Vec<(bool, Vec<String>)>,
-    /// How to read it.
-    pub remark: &'static str,
-}
-
 /// A figure of a cell, as its document has it.
 pub struct Column {
     /// Name and unit.
@@ -283,45 +275,118 @@ pub struct Column {
 /// A row of a document's table: parameters, and a figure for each column.
 pub type DocumentRow = (Vec<(&'static str, String)>, Vec<Option<f64>>);
 
-/// What a reader sees of cells that he chose.
-#[derive(Default)]
+/// A parameter of an experiment's cells.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name, as in `NAME=VALUE`.
+    pub name: &'static str,
+    /// Its value in a cell that does not name it; without one, a cell names it or has nothing to do with it.
+    pub usual: Option<&'static str>,
+    /// Its meaning and its values, for people.
+    pub about: &'static str,
+}
+
+impl Parameter {
+    /// A parameter that cells name.
+    pub const fn named(name: &'static str, about: &'static str) -> Self {
+        Self { name, usual: None, about }
+    }
+
+    /// A parameter that has a value without being named.
+    pub const fn usual(name: &'static str, value: &'static str, about: &'static str) -> Self {
+        Self { name, usual: Some(value), about }
+    }
+}
+
+/// A question of its own that some of an experiment's cells answer.
+pub struct Part {
+    /// A name that stands for these cells on the command line.
+    pub name: &'static str,
+    /// The question, in one sentence.
+    pub about: &'static str,
+    /// Whether a cell is one of them.
+    pub has: fn(&Cell) -> bool,
+    /// Parameters that keep all their values where nobody chooses one; see [`Sheet::varied`].
+    pub varied: &'static [&'static str],
+    /// Their document's columns.
+    pub columns: &'static [Column],
+    /// Their document's rows.
+    pub theirs: fn() -> Vec<DocumentRow>,
+}
+
+/// What is fixed about an experiment.
 pub struct Sheet {
-    /// Values of parameters that nobody named, if the quick run has several.
-    pub usual: &'static [(&'static str, &'static str)],
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// Its question, in one sentence.
+    pub about: &'static str,
+    /// The documents that raise the question.
+    pub documents: &'static [Document],
+    /// The parameters of its cells, in their order.
+    pub parameters: &'static [Parameter],
+    /// Parameters that keep all their values where nobody chooses one; the others have their usual value then.
+    pub varied: &'static [&'static str],
     /// The document's columns. Without any, each phase has its wall time and its faults.
     pub columns: &'static [Column],
     /// The document's rows.
-    pub theirs: Vec<DocumentRow>,
+    pub theirs: fn() -> Vec<DocumentRow>,
+    /// Its charts.
+    pub charts: &'static [Chart],
+    /// What the documents say that its cells answer.
+    pub claims: fn() -> Vec<Claim>,
+    /// What they say that it cannot decide.
+    pub unjudged: fn() -> Vec<Unjudged>,
+    /// Parts of it that have a name and columns of their own.
+    pub parts: &'static [Part],
+}
+
+impl Sheet {
+    /// The defaults of a sheet.
+    pub const BLANK: Self = Self {
+        name: "",
+        about: "",
+        documents: &[],
+        parameters: &[],
+        varied: &[],
+        columns: &[],
+        theirs: Vec::new,
+        charts: &[],
+        claims: Vec::new,
+        unjudged: Vec::new,
+        parts: &[],
+    };
+
+    /// A cell in the order of the parameters, with the usual value of each that it does not name. Other parameters
+    /// come last.
+    pub fn complete(&self, cell: &Cell) -> Cell {
+        let known = self.parameters.iter().filter_map(|parameter| {
+            let value = cell.text(parameter.name).ok().or(parameter.usual)?;
+            Some((parameter.name.to_owned(), value.to_owned()))
+        });
+        let is_other = |(name, _): &&(String, String)| self.parameters.iter().all(|known| known.name != name);
+        let others = cell.parameters.iter().filter(is_other).cloned();
+        Cell { experiment: self.name.into(), parameters: known.chain(others).collect() }
+    }
+
+    /// The complete cell of `NAME=VALUE` words with a blank between.
+    pub fn cell(&self, words: &str) -> Cell {
+        let words = words.split_whitespace().filter_map(|word| word.split_once('='));
+        self.complete(&words.fold(Cell::of(self.name), |cell, (name, value)| cell.with(name, value)))
+    }
 }
 
 /// One experiment. Adding one is one file and one line in [`experiments::ALL`](crate::experiments::ALL).
 pub trait Experiment: Sync {
+    /// What is fixed about it.
+    fn sheet(&self) -> &'static Sheet;
+
     /// Its name, as on the command line.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.sheet().name
+    }
 
-    /// Its question, in one sentence.
-    fn about(&self) -> &'static str;
-
-    /// The documents that raise the question.
-    fn documents(&self) -> &'static [Document];
-
-    /// The cells that answer it.
+    /// The cells that answer its question; each has all parameters that concern it ([`Sheet::complete`]).
     fn cells(&self, scope: &Scope) -> Vec<Cell>;
-
-    /// Its charts.
-    fn charts(&self) -> &'static [Chart] {
-        &[]
-    }
-
-    /// The document's tables with our rows beside its own, if it has tables.
-    fn tables(&self, _cells: &Measured) -> Vec<Table> {
-        Vec::new()
-    }
-
-    /// How chosen cells of it are shown.
-    fn sheet(&self) -> Sheet {
-        Sheet::default()
-    }
 
     /// Variables of the environment that a cell's process is started with.
     fn environment(&self, _cell: &Cell) -> Vec<(OsString, OsString)> {

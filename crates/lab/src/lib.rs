@@ -8,30 +8,31 @@
 //! first principles stands beside the measured one. A phase that was too fast, or that returns the wrong
 //! checksum, is a violation.
 //!
-//! It does not draw (`report`) or print. It knows a document's figures, but not the document ([`claims`]).
+//! It does not draw (`report`) or print. It knows what a document says ([`claim`]), but not the document.
 #![forbid(unsafe_code)]
 
 pub mod cell;
 pub mod chosen;
-pub mod claims;
+pub mod claim;
 pub mod compare;
 pub mod datafile;
+pub mod document;
 pub mod experiment;
 pub mod experiments;
-pub mod kernel;
-pub mod pilot;
-pub mod predict;
 pub mod process;
 pub mod record;
+mod renamed;
 pub mod results;
+pub mod row;
 pub mod runner;
 pub mod sample;
 pub mod trial;
 
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
+pub use document::Document;
 pub use experiment::{
-    Chart, Document, Effort, Experiment, Measured, Phase, Remark, Scope, Sheet, Table, Trial,
+    Chart, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
 };
 pub use record::Record;
 pub use results::Results;

@@ -20,52 +20,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Refusal};
+use crate::renamed::{self, Names};
+use crate::results::Results;
+pub use crate::row::{ENDED, FINISHED, INTERRUPTED, Note, OUT_OF_TIME, REFUSED, Row, VIOLATION};
 use crate::sample::Sample;
-
-/// One row of `samples.csv`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The experiment.
-    pub experiment: String,
-    /// Parameters as `NAME=VALUE` words with a blank between.
-    pub cell: String,
-    /// The round, from 1.
-    pub round: u32,
-    /// The phase.
-    pub phase: String,
-    /// The quantity.
-    pub quantity: String,
-    /// The value.
-    pub value: f64,
-}
-
-/// One row of `notes.csv`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// The experiment; empty for the whole record.
-    pub experiment: String,
-    /// Parameters as `NAME=VALUE` words with a blank between.
-    pub cell: String,
-    /// The round, from 1; 0 for the whole record.
-    pub round: u32,
-    /// [`VIOLATION`], [`REFUSED`] or [`ENDED`].
-    pub kind: String,
-    /// One line of text.
-    pub text: String,
-}
-
-impl Note {
-    /// The text without the cell, which some refusals begin with.
-    pub fn reason(&self) -> &str {
-        self.text.strip_prefix(&format!("{} {}: ", self.experiment, self.cell)).unwrap_or(&self.text)
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.experiment, self.cell, self.reason())
-    }
-}
 
 /// What a record was made with. A resumed record needs the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,9 +39,6 @@ pub struct Asked {
     /// Parameters that were chosen for them, as `NAME=VALUES`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
-    /// Name of the earlier record that planned the rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pilot: Option<String>,
     /// Seed of the shuffling.
     pub seed: u64,
 }
@@ -261,19 +216,6 @@ impl Record {
     }
 }
 
-/// Kind of a note: a count, a checksum or a time that can't be right.
-pub const VIOLATION: &str = "violation";
-/// Kind of a note: the machine can't measure the cell.
-pub const REFUSED: &str = "refused";
-/// Kind of a note: how a run ended.
-pub const ENDED: &str = "ended";
-/// Text of a note [`ENDED`]: every cell is finished, or can't be measured.
-pub const FINISHED: &str = "finished";
-/// Text of a note [`ENDED`]: every cell was measured, but not all with enough rounds.
-pub const OUT_OF_TIME: &str = "out of time";
-/// Text of a note [`ENDED`]: a request to end.
-pub const INTERRUPTED: &str = "interrupted: go on with the same command";
-
 fn described(asked: &Asked) -> String {
     format!("{asked} by {}", asked.version)
 }
@@ -284,12 +226,47 @@ impl fmt::Display for Asked {
         if !self.parameters.is_empty() {
             write!(f, " with {}", self.parameters.join(" "))?;
         }
-        write!(f, " at {} effort", self.effort)?;
-        match &self.pilot {
-            Some(pilot) => write!(f, " in the rounds planned by the pilot `{pilot}`"),
-            None => Ok(()),
-        }
+        write!(f, " at {} effort", self.effort)
     }
+}
+
+/// The results of a record, without the samples that can't be right.
+///
+/// # Errors
+/// It can't be read, or is not a record.
+pub fn read(folder: &Path) -> Result<Results, Refusal> {
+    let notes = read_notes(folder)?;
+    let wrong: BTreeSet<_> = notes
+        .iter()
+        .filter(|note| note.kind == VIOLATION)
+        .map(|note| (note.experiment.as_str(), note.cell.as_str(), note.round))
+        .collect();
+    let mut rows = read_rows(folder)?;
+    rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
+    let mut results = Results::of(rows)?;
+    (results.notes, results.lacks) = (notes, lacks(folder));
+    Ok(results)
+}
+
+/// What a record was made with. If it was stored without that, only the experiments of its samples are known.
+///
+/// # Errors
+/// It can't be read, or is not a record.
+pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
+    if !results.lacks.contains(&PLAN) {
+        return read_asked(folder);
+    }
+    let unknown = || "unknown".to_owned();
+    let experiments: BTreeSet<&str> = results.all().map(|(cell, _)| cell.experiment.as_str()).collect();
+    let experiments = experiments.into_iter().map(str::to_owned).collect();
+    Ok(Asked {
+        schema: SCHEMA,
+        version: unknown(),
+        effort: unknown(),
+        experiments,
+        parameters: Vec::new(),
+        seed: 0,
+    })
 }
 
 /// The samples of a record.
@@ -297,7 +274,13 @@ impl fmt::Display for Asked {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
-    read_table(&folder.join("samples.csv"))
+    let mut rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
+    let mut names = Names::default();
+    for row in &mut rows {
+        row.phase = renamed::phase(&row.experiment, &row.phase).to_owned();
+        names.renew(&mut row.experiment, &mut row.cell, &mut row.round)?;
+    }
+    Ok(rows)
 }
 
 /// The notes of a record; none if it has samples only.
@@ -305,7 +288,20 @@ pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
-    if lacks(folder).contains(&NOTES) { Ok(Vec::new()) } else { read_table(&folder.join(NOTES)) }
+    if lacks(folder).contains(&NOTES) {
+        return Ok(Vec::new());
+    }
+    let mut notes: Vec<Note> = read_table(&folder.join(NOTES))?;
+    let mut names = Names::default();
+    for note in notes.iter_mut().filter(|note| !note.experiment.is_empty()) {
+        names.renew(&mut note.experiment, &mut note.cell, &mut note.round)?;
+    }
+    Ok(notes)
+}
+
+/// The cell in the names of this version, with the usual value of each parameter that it does not name.
+pub fn today(cell: &Cell) -> Cell {
+    renamed::cell(cell)
 }
 
 pub(crate) const PLAN: &str = "plan.json";
@@ -338,16 +334,6 @@ fn parse_asked(path: &Path, text: &str) -> Result<Asked, Refusal> {
             asked.version
         ))),
     }
-}
-
-/// The fact in which the machine of a record differs from this description: there and here.
-///
-/// # Errors
-/// It can't be read, or is not a record.
-pub(crate) fn differs_from(folder: &Path, host: &str) -> Result<Option<(String, String)>, Refusal> {
-    let path = folder.join("host.txt");
-    let there = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-    Ok(differing(&there, host).map(|(there, here)| (there.to_owned(), here.to_owned())))
 }
 
 /// The first fact about the machine in which two descriptions differ, apart from date and command.
@@ -408,7 +394,7 @@ fn packed(path: &Path) -> PathBuf {
 }
 
 /// A table's text. If only the file compressed by gzip is there, it is that one's.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> io::Result<String> {
     match (std::fs::read_to_string(path), File::open(packed(path))) {
         (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
             let mut text = String::new();
@@ -482,7 +468,6 @@ mod tests {
             effort: effort.word().into(),
             experiments: vec!["touch".into()],
             parameters: Vec::new(),
-            pilot: None,
             seed: 7,
         }
     }
@@ -497,7 +482,7 @@ mod tests {
     #[test]
     fn a_record_is_gone_on_with_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = Cell::of("touch").with("threads", 1).with("access", "read");
+        let cell = Cell::of("another").with("threads", 1).with("access", "read");
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&cell, &sample(1.5)).unwrap();
         drop(record);

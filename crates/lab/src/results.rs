@@ -5,14 +5,13 @@
 //! [`COLD_TIMES`] its usual price. Disturbed samples are kept, because they hardly move a median.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use faultless_os::page;
 use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 
 use crate::cell::{Cell, Refusal};
-use crate::record::{self, Asked, Note, Row};
+use crate::row::{self, Note, Row};
 use crate::sample::{FIRST_TOUCH, MACHINE};
 use crate::sample::{OWN_CPU, OWN_WALL};
 
@@ -39,44 +38,6 @@ pub type Quantities = BTreeMap<(String, String), Vec<f64>>;
 type Rounds = BTreeMap<(String, String), Vec<u32>>;
 
 impl Results {
-    /// Results of a record on disk, without the samples that can't be right.
-    ///
-    /// # Errors
-    /// It can't be read, or is not a record.
-    pub fn read(folder: &Path) -> Result<Self, Refusal> {
-        let notes = record::read_notes(folder)?;
-        let wrong: BTreeSet<_> = notes
-            .iter()
-            .filter(|note| note.kind == record::VIOLATION)
-            .map(|note| (note.experiment.as_str(), note.cell.as_str(), note.round))
-            .collect();
-        let mut rows = record::read_rows(folder)?;
-        rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
-        Ok(Self { notes, lacks: record::lacks(folder), ..Self::of(rows)? })
-    }
-
-    /// What the record was made with. If it was stored without that, only the experiments of its samples are known.
-    ///
-    /// # Errors
-    /// It can't be read, or is not a record.
-    pub fn asked(&self, folder: &Path) -> Result<Asked, Refusal> {
-        if !self.lacks.contains(&record::PLAN) {
-            return record::read_asked(folder);
-        }
-        let unknown = || "unknown".to_owned();
-        let experiments: BTreeSet<&str> = self.cells.keys().map(|cell| cell.experiment.as_str()).collect();
-        let experiments = experiments.into_iter().map(str::to_owned).collect();
-        Ok(Asked {
-            schema: record::SCHEMA,
-            version: unknown(),
-            effort: unknown(),
-            experiments,
-            parameters: Vec::new(),
-            pilot: None,
-            seed: 0,
-        })
-    }
-
     /// Results of rows.
     ///
     /// # Errors
@@ -102,7 +63,7 @@ impl Results {
     /// Why cells were not measured, each once. A cell that was refused and measured later is not among them.
     pub fn refused(&self) -> Vec<&Note> {
         let mut last: BTreeMap<(&str, &str), &Note> = BTreeMap::new();
-        for note in self.notes_of(record::REFUSED) {
+        for note in self.notes_of(row::REFUSED) {
             last.insert((&note.experiment, &note.cell), note);
         }
         let is_measured = |note: &Note| {
@@ -112,14 +73,14 @@ impl Results {
         last.into_values().filter(|note| !is_measured(note)).collect()
     }
 
-    /// The notes of one kind, such as [`record::VIOLATION`].
+    /// The notes of one kind, such as [`row::VIOLATION`].
     pub fn notes_of(&self, kind: &str) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(move |note| note.kind == kind)
     }
 
     /// The samples that can't be right, and so are in no figure: cell and round of each.
     pub fn wrong(&self) -> BTreeSet<(Cell, u32)> {
-        let notes = self.notes_of(record::VIOLATION);
+        let notes = self.notes_of(row::VIOLATION);
         let found = notes.filter_map(|note| {
             Some((Cell::parse(&note.experiment, note.cell.split_whitespace()).ok()?, note.round))
         });
@@ -211,6 +172,11 @@ fn complete(quantities: &mut Quantities, rounds: &mut Rounds) {
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
     let found = [OWN_CPU, "cpu_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
     found.unwrap_or_default().to_vec()
+}
+
+/// Minor faults of a phase.
+pub(crate) fn faults(found: &Quantities, phase: &str) -> Vec<f64> {
+    values(found, phase, "minor_faults").unwrap_or_default().to_vec()
 }
 
 /// Wall times of a phase, ms.
@@ -306,7 +272,7 @@ mod tests {
             experiment: "touch".into(),
             cell: cell.into(),
             round: 1,
-            kind: record::REFUSED.into(),
+            kind: row::REFUSED.into(),
             text: text.into(),
         };
         results.notes = vec![note("threads=1", "a"), note("threads=2", "b"), note("threads=2", "c")];

@@ -4,11 +4,9 @@
 //! run ended. Every round measures each unfinished cell once, in a new order. A cell is finished when the
 //! intervals of its wall times are narrow enough; phases below a tenth of the cell's time do not count.
 //!
-//! With a plan of an earlier record ([`Plan`]) each cell gets the rounds of the plan instead, no fewer and no more.
-//!
 //! It does not start processes (`process`), and it does not judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use faultless_os::touch::{Advice, Region, time_groups};
@@ -18,7 +16,6 @@ use faultless_trace::stat::Interval;
 
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Effort, Experiment, Scope};
-use crate::pilot::Plan;
 use crate::record::{self, FINISHED, INTERRUPTED, OUT_OF_TIME, Record};
 use crate::sample::Sample;
 use crate::sample::{FIRST_TOUCH, MACHINE};
@@ -92,7 +89,6 @@ pub struct Runner<'a> {
     experiments: Vec<&'a dyn Experiment>,
     scope: Scope<'a>,
     budget: Budget,
-    plan: Option<Plan>,
     rng: Rng,
     wall_ns: BTreeMap<Cell, BTreeMap<String, Vec<f64>>>,
 }
@@ -100,12 +96,7 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Runs experiments; `seed` decides the order of the cells.
     pub fn new(experiments: Vec<&'a dyn Experiment>, scope: Scope<'a>, budget: Budget, seed: u64) -> Self {
-        Self { experiments, scope, budget, plan: None, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
-    }
-
-    /// The same with the rounds of each cell planned, and time for all of them.
-    pub fn planned(self, plan: Plan) -> Self {
-        Self { plan: Some(plan), budget: Budget { ns: u64::MAX, ..self.budget }, ..self }
+        Self { experiments, scope, budget, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
     }
 
     /// All cells, with the bytes of memory that each needs.
@@ -113,9 +104,10 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// A cell's parameters are wrong.
     pub fn cells(&self) -> Result<Vec<(Cell, u64)>, Refusal> {
-        let mut cells = Vec::new();
+        let (mut cells, mut seen) = (Vec::new(), BTreeSet::new());
         for experiment in &self.experiments {
-            for cell in experiment.cells(&self.scope) {
+            // Two parts of an experiment may have a cell in common.
+            for cell in experiment.cells(&self.scope).into_iter().filter(|cell| seen.insert(cell.clone())) {
                 let bytes = experiment.memory_bytes(&cell)?;
                 cells.push((cell, bytes));
             }
@@ -152,7 +144,7 @@ impl<'a> Runner<'a> {
         let cells = self.cells()?;
         self.recall(record)?;
         let begin_ns = counters::now_ns();
-        let rounds = |cell| self.least_rounds(cell).saturating_sub(record.rounds(cell)) as usize;
+        let rounds = |cell| self.budget.least_rounds.saturating_sub(record.rounds(cell)) as usize;
         let (mut done, mut planned) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum::<usize>());
         loop {
             let mut wanted: Vec<_> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
@@ -202,16 +194,8 @@ impl<'a> Runner<'a> {
         own.map(|experiment| experiment.environment(cell)).unwrap_or_default()
     }
 
-    /// Rounds of a cell that are made if the time allows.
-    fn least_rounds(&self, cell: &Cell) -> u32 {
-        self.plan.as_ref().map_or(self.budget.least_rounds, |plan| plan.rounds(cell))
-    }
-
     fn is_wanted(&self, record: &Record, cell: &Cell) -> bool {
         let rounds = record.rounds(cell);
-        if self.plan.is_some() {
-            return !record.is_refused(cell) && rounds < self.least_rounds(cell);
-        }
         if record.is_refused(cell) || rounds >= self.budget.most_rounds {
             return false;
         }
@@ -287,7 +271,6 @@ mod tests {
             effort: "quick".into(),
             experiments: vec![],
             parameters: vec![],
-            pilot: None,
             seed: 1,
         };
         Record::open(folder, &asked, "").unwrap()
@@ -324,24 +307,6 @@ mod tests {
         assert_eq!(ended, Ok(Ended::Finished));
         assert_eq!(record.rounds(&wild), 6);
         assert!(cells[1..].iter().all(|(cell, _)| record.rounds(cell) == 2));
-    }
-
-    #[test]
-    fn planned_rounds_are_taken_whatever_they_show() {
-        let host = Host::default();
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = open(folder.path());
-        let cells = runner(&host).cells().unwrap();
-        let mut wall_ns = 0.0;
-        let plan = Plan::default();
-        let expected = plan.rounds(&cells[0].0);
-        let spent = Runner { budget: Budget { ns: 0, ..runner(&host).budget }, ..runner(&host) };
-        let measure = |_: &Cell, _: &[(OsString, OsString)]| {
-            wall_ns += 1.0;
-            Ok(Some(sample(wall_ns)))
-        };
-        assert_eq!(spent.planned(plan).run(&mut record, measure, |_| {}), Ok(Ended::Finished));
-        assert!(cells.iter().all(|(cell, _)| record.rounds(cell) == expected));
     }
 
     #[test]

@@ -3,11 +3,9 @@
 //! theirs.
 
 use faultless_lab::experiment::Notes;
-use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
+use faultless_lab::record::{self, Asked, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Runner};
-use faultless_lab::{
-    Cell, Document, Effort, Experiment, Phase, Record, Refusal, Results, Scope, Trial, trial,
-};
+use faultless_lab::{Cell, Effort, Experiment, Phase, Record, Refusal, Scope, Sheet, Trial, trial};
 use faultless_os::host::Host;
 use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
@@ -32,16 +30,10 @@ struct Mapped {
 }
 
 impl Experiment for Broken {
-    fn name(&self) -> &'static str {
-        "broken"
-    }
-
-    fn about(&self) -> &'static str {
-        "Is a broken experiment caught?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware]
+    fn sheet(&self) -> &'static Sheet {
+        static SHEET: Sheet =
+            Sheet { name: "broken", about: "Is a broken experiment caught?", ..Sheet::BLANK };
+        &SHEET
     }
 
     fn cells(&self, _scope: &Scope) -> Vec<Cell> {
@@ -101,7 +93,6 @@ fn violations_of(how: Broken) -> String {
         effort: effort.word().into(),
         experiments: vec![how.name().into()],
         parameters: Vec::new(),
-        pilot: None,
         seed: 1,
     };
     let mut record = Record::open(folder.path(), &asked, "").unwrap();
@@ -110,7 +101,7 @@ fn violations_of(how: Broken) -> String {
     let runner = Runner::new(vec![experiment], scope, Budget::of(effort), asked.seed);
     let ended = runner.run(&mut record, |cell, _| Ok(Some(trial::measure(experiment, cell))), |_| {});
     assert_eq!(ended, Ok(Ended::Finished));
-    let results = Results::read(folder.path()).unwrap();
+    let results = record::read(folder.path()).unwrap();
     assert!(results.refused().is_empty());
     results.notes_of(VIOLATION).map(|note| note.text.clone()).collect::<Vec<_>>().join("; ")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use faultless_lab::{Cell, Sample, experiments, trial};
+use faultless_lab::{Cell, experiments, trial};
 
 /// One test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -45,32 +45,8 @@ fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_nu
 #[test]
 fn more_passes_over_chunks_take_the_same_faults() {
     let _turn = alone();
-    let cell =
-        Cell::of("chunks").with("memory", "mmap").with("workers", 2).with("queue", 2).with("chunks", 12);
-    let sample = trial::measure(experiments::find("chunks").unwrap(), &cell.with("passes", 3));
+    let chunks = experiments::find("chunks").unwrap();
+    let sample =
+        trial::measure(chunks, &chunks.sheet().cell("memory=mmap workers=2 queue=2 chunks=12 passes=3"));
     assert_eq!((sample.refused, sample.violations), (None, vec![]));
-}
-
-fn major(source: &str) -> Sample {
-    let cell = Cell::of("major").with("source", source).with("beside", "none").with("mib", 1);
-    trial::measure(experiments::find("major").unwrap(), &cell)
-}
-
-#[test]
-fn memory_and_a_cached_file_take_minor_faults_alone() {
-    let _turn = alone();
-    for source in ["anonymous", "cached", "maps"] {
-        let sample = major(source);
-        assert_eq!((sample.refused, sample.violations), (None, vec![]), "{source}");
-    }
-}
-
-#[test]
-fn a_page_that_is_in_swap_takes_a_major_fault() {
-    let _turn = alone();
-    let sample = major("swap");
-    match sample.refused {
-        Some(why) if why.contains("there is no swap") => faultless_wants::missing_feature("swap", why),
-        refused => assert_eq!((refused, sample.violations), (None, vec![])),
-    }
 }

@@ -1,6 +1,7 @@
 //! `faultless lab` from outside: its records, its failures, and its pages.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -96,7 +97,7 @@ fn an_interrupted_run_keeps_what_there_is_and_the_same_command_goes_on() {
     assert_eq!(*code, Some(130), "{said}");
     assert!(said.contains("interrupted; what was measured is kept in"), "{said}");
     assert!(tables.contains("cell, ") || tables.contains("cells, "), "{tables}");
-    assert!(tables.lines().count() <= 15 && tables.contains("Every claim with its figures: "), "{tables}");
+    assert!(tables.contains("\ntouch: What do the first and the second touch"), "{tables}");
     assert!(run.page.contains("Not whole."), "the page says nothing of the end");
     let (code, json, said) = &run.finished;
     assert_eq!(*code, Some(0), "{said}");
@@ -187,7 +188,7 @@ fn a_record_becomes_a_page_and_files_for_every_chart() {
 #[test]
 fn a_record_is_like_itself_and_changes_are_found() {
     /// How the lines of the cells begin that are left out.
-    const REMOVED: &str = "touch,access=read mib=64 threads=1 ";
+    const REMOVED: &str = "touch,access=read memory=shared lines=1 mib=64 threads=1 ";
     let elsewhere = tempfile::tempdir().unwrap();
     let (a, b) = (folder(), elsewhere.path().join("changed"));
     let (code, text, _) = said(&["compare", path(&a), path(&a)]);
@@ -351,21 +352,54 @@ fn the_list_is_no_wider_than_the_reader_and_names_every_document() {
     assert_eq!(words(&narrow), words(&whole));
 }
 
+#[test]
+fn an_experiment_has_a_help_and_its_documents_name() {
+    let (code, text, _) = said(&["scale", "--help"]);
+    assert_eq!(code, Some(0));
+    assert!(text.starts_with("Where do page faults of several threads wait"), "{text}");
+    assert!(text.contains("\n  threads     threads, or processes [default: 1,"), "{text}");
+    assert!(text.contains("[default: interleaved,own,process,shared]"), "{text}");
+    let (_, list, _) = said(&["list"]);
+    assert!(list.contains("also: pipeline") && list.contains("also: random-mixed"), "{list}");
+}
+
+#[test]
+fn the_kept_verdicts_are_those_of_this_program() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../record/lab");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for record in fs::read_dir(records).unwrap().map(|record| record.unwrap().path()) {
+        let Ok(kept) = fs::read_to_string(record.join("verdicts.json")) else { continue };
+        let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+        let page = elsewhere.path().join("page.html");
+        let (code, text, errors) = said(&["report", path(&record), "-o", path(&page), "--json"]);
+        assert_eq!(code, Some(0), "{errors}");
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for part in ["claims", "unjudged"] {
+            let [kept, found] = [&kept, &found].map(|all| all[part].as_array().unwrap());
+            assert_eq!(kept.len(), found.len(), "{}: `faultless lab report --json` anew", record.display());
+            kept.iter().zip(found).for_each(|(kept, found)| assert_eq!(kept, found));
+        }
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
 /// Cells of a reader's choice, under the document's name for its program, in the document's columns.
 #[test]
 fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     let folder = tempfile::tempdir().unwrap();
     let of = |form: &[&str]| {
         let words =
-            ["fault-rate", "mib=4", "threads=1,2", "arm=kernel", "--rounds", "2", "-o", path(folder.path())];
+            ["fault-rate", "mib=4", "threads=1,2", "memory=own", "--rounds", "2", "-o", path(folder.path())];
         let (code, text, errors) = said(&[&words, form].concat());
         assert_eq!(code, Some(0), "{errors}");
         text
     };
     let table = of(&[]);
     let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    let columns = ["User", "s", "System", "s", "Wall", "s", "flt/cpu/s", "fault/wsec"];
-    assert_eq!(head, [&["arm", "mib", "threads", "lines"], &columns[..]].concat());
+    let columns = ["User", "s", "System", "s", "Wall", "s", "flt/cpu/s", "fault/wsec", "GB/cpu/s", "GB/s"];
+    assert_eq!(head, [&["memory", "lines", "mib", "threads"], &columns[..]].concat());
     let theirs = table.lines().filter(|line| line.starts_with("document")).count();
     let ours: Vec<&str> = table.lines().filter(|line| line.starts_with("here")).collect();
     assert_eq!((theirs, ours.len()), (17, 2), "{table}");
@@ -373,45 +407,49 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     let rows = of(&["--csv"]);
     let mut lines = csv::Reader::from_reader(rows.as_bytes());
     let here = lines.records().map(Result::unwrap).filter(|row| &row[1] == "here").count();
-    assert_eq!(here, 10, "two cells, five figures: {rows}");
+    assert_eq!(here, 14, "two cells, seven figures: {rows}");
     let json: serde_json::Value = serde_json::from_str(&of(&["--json"])).unwrap();
     assert!(json["figures"].as_array().unwrap().iter().any(|figure| figure["quantity"] == "minor_faults"));
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
-    assert!(page.contains("fault-rate with mib=4 threads=1,2 arm=kernel"), "the page says what was asked");
+    assert!(page.contains("fault-rate with mib=4 threads=1,2 memory=own"), "the page says what was asked");
 }
 
-/// A pilot plans the rounds of a record that is taken anew, and only of the same cells.
+/// Records of an earlier version name the record that planned their rounds.
 #[test]
-fn a_pilot_plans_the_rounds_of_another_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let [pilot, record] = ["pilot", "record"].map(|name| folder.path().join(name));
-    let cells = ["touch", "mib=1", "threads=1"];
-    let (code, _, errors) = said(&[&cells[..], &["--rounds", "3", "-o", path(&pilot)]].concat());
-    assert_eq!(code, Some(0), "{errors}");
-    let planned = |cells: &[&str], into| said(&[cells, &["--pilot", path(&pilot), "-o", into]].concat());
-    let (code, text, errors) = planned(&cells, path(&record));
-    assert_eq!(code, Some(0), "{errors}");
-    // A claim about the cell may plan more, by what the pilot's rounds showed.
-    let most = errors
-        .split_once("the pilot plans 9 rounds of each cell; ")
-        .and_then(|(_, rest)| rest.split_once(" cells get up to "))
-        .and_then(|(_, rest)| rest.split_once(','))
-        .and_then(|(most, _)| most.parse::<u32>().ok());
-    // At most four times the pilot's three.
-    let most = most.filter(|most| (9..=12).contains(most)).expect(&errors);
-    assert!(text.contains(&format!("1 cell, {most} samples")), "{errors}{text}");
-    let page = fs::read_to_string(record.join("report.html")).unwrap();
-    assert!(page.contains("in the rounds planned by the pilot `pilot`"), "the page says who planned");
-    // Not into the pilot itself, and not for other cells.
-    let other = folder.path().join("other");
-    for (cells, into, expected) in [
-        (&cells[..], &pilot, "name another folder"),
-        (&["touch", "mib=2"][..], &other, "take a pilot with the same experiments"),
-    ] {
-        let (code, _, errors) = planned(cells, path(into));
-        assert_eq!(code, Some(2), "{errors}");
-        assert!(errors.contains(expected), "{errors}");
+fn a_record_whose_plan_names_a_pilot_is_read() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (a, page) = (elsewhere.path().join("planned"), elsewhere.path().join("page.html"));
+    fs::create_dir(&a).unwrap();
+    for name in ["samples.csv", "host.txt", "notes.csv"] {
+        fs::copy(folder().join(name), a.join(name)).unwrap();
     }
+    let plan = fs::read_to_string(folder().join("plan.json")).unwrap();
+    fs::write(a.join("plan.json"), plan.replacen('{', "{\n  \"pilot\": \"pilot\",", 1)).unwrap();
+    let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(text.contains(" samples ("), "{text}");
+}
+
+/// The kernel lab is started with all words as they are; a record of it belongs to it.
+#[test]
+fn the_kernel_lab_is_a_program_of_its_own() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [own, other] = ["faultless-lab", "faultless-kernel-lab"].map(|name| folder.path().join(name));
+    fs::hard_link(env!("CARGO_BIN_EXE_faultless-lab"), &own).unwrap();
+    let kernel = || {
+        let words = ["kernel", "diff", "--only", "added", "a", "-h"];
+        told(&Command::new(&own).env("PATH", "/nowhere").args(words).output().unwrap())
+    };
+    let (code, _, errors) = kernel();
+    assert!(code == Some(2) && errors.contains("`cargo install --path kernel/lab` installs it"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    fs::write(&other, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(kernel(), (Some(7), "diff --only added a -h\n".into(), String::new()));
+    let row = "experiment,cell,round,phase,quantity,value\nkernel,arm=base,1,section,llc_misses,1\n";
+    fs::write(folder.path().join("samples.csv"), row).unwrap();
+    let (code, _, errors) = said(&["compare", path(folder.path()), path(folder.path())]);
+    assert!(code == Some(2) && errors.contains("`faultless lab kernel diff`"), "{errors}");
 }
 
 #[test]
@@ -419,7 +457,7 @@ fn cells_that_can_not_be_are_one_line() {
     for (words, expected) in [
         (
             &["random-mixed", "size=1"][..],
-            "prefault has no parameter size; it has mib, operations, trap, way",
+            "prefault has no parameter size; it has way, operations, work, trap, mib",
         ),
         (&["touch", "copy", "mib=4"], "NAME=VALUE chooses cells of one experiment: name one"),
         (&["touch", "threads=2..1"], "touch: threads=2..1: a range is written FIRST..LAST"),
@@ -442,11 +480,11 @@ fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
     let folder = tempfile::tempdir().unwrap();
     let into = folder.path().join("none");
     for _ in 0..2 {
-        let words = ["fault-rate", "arm=kernel", "mib=1", "threads=1000", "--rounds", "1", "-o", path(&into)];
+        let words = ["price", "page=hugetlb", "mib=1048576", "--rounds", "1", "-o", path(&into)];
         let (code, text, errors) = said(&words);
         assert_eq!(code, Some(2), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains("left out: fault-rate") && errors.contains("take mib="), "{errors}");
+        assert!(errors.contains("left out: price kind=touch") && errors.contains("nr_hugepages"), "{errors}");
         assert!(text.starts_with("0 cells, 0 samples"), "{text}");
     }
     assert!(!into.join("report.html").exists());

@@ -54,9 +54,9 @@ const t=r.textContent.toLowerCase();r.hidden=!w.every(x=>t.includes(x))})})});";
 
 const STYLE: &str = "
 :root{--ground:#f6f8fa;--card:#ffffff;--ink:#1f2328;--faint:#59636e;--rule:#d8dee4;--link:#0969da;
---good:#1a7f37;--good-ground:#dafbe1;--bad:#bc4c00;--bad-ground:#fff1e5;--none:#59636e;--none-ground:#eaeef2;--model:#0550ae;--model-ground:#ddf4ff;--alarm:#cf222e}
+--good:#1a7f37;--good-ground:#dafbe1;--bad:#bc4c00;--bad-ground:#fff1e5;--none:#59636e;--none-ground:#eaeef2;--alarm:#cf222e}
 @media screen and (prefers-color-scheme:dark){:root{--ground:#010409;--card:#0d1117;--ink:#e6edf3;--faint:#9198a1;--rule:#30363d;--link:#58a6ff;
---good:#3fb950;--good-ground:#12261e;--bad:#f0883e;--bad-ground:#2d1c10;--none:#9198a1;--none-ground:#21262d;--model:#79c0ff;--model-ground:#0f2338;--alarm:#ff7b72}}
+--good:#3fb950;--good-ground:#12261e;--bad:#f0883e;--bad-ground:#2d1c10;--none:#9198a1;--none-ground:#21262d;--alarm:#ff7b72}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}
@@ -88,7 +88,6 @@ pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padd
 .verdict{display:inline-block;white-space:nowrap;border-radius:10px;padding:1px 9px;font-size:13px;font-weight:600}
 .reproduced .verdict{color:var(--good);background:var(--good-ground)}
 .refuted .verdict{color:var(--bad);background:var(--bad-ground)}
-.agrees .verdict,.differs .verdict,.verdict.modelled{color:var(--model);background:var(--model-ground)}
 .unknown .verdict{color:var(--none);background:var(--none-ground)}
 .alarm{border-left:4px solid var(--alarm);padding:4px 12px;margin:12px 0}
 .alarm strong{color:var(--alarm)}

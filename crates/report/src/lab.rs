@@ -1,5 +1,4 @@
-//! The lab's results as pages and text: one record ([`page`]), two side by side ([`compare`]), or a model's
-//! prediction ([`prediction`]).
+//! The lab's results as pages and text: one record ([`page`]), or two side by side ([`compare`]).
 //!
 //! In: figures and words. Out: one HTML document each, or text. A document loads nothing from elsewhere. It
 //! follows the reader's light or dark mode, and is readable on a phone and on paper. The same input gives the
@@ -7,10 +6,8 @@
 
 pub mod compare;
 pub mod page;
-pub mod prediction;
 mod quantity;
 
 pub use compare::Comparison;
 pub use page::Report;
-pub use prediction::Prediction;
 pub use quantity::{Quantity, shown};

@@ -7,26 +7,19 @@ pub enum Verdict {
     Reproduced,
     /// It does not hold here.
     Refuted,
-    /// Not measured here: a model, or an emulated kernel, agrees with it.
-    Agrees,
-    /// Not measured here: a model, or an emulated kernel, gives something else.
-    Differs,
     /// The measurement does not tell.
     CannotSay,
 }
 
 impl Verdict {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Reproduced, Self::Refuted, Self::Agrees, Self::Differs, Self::CannotSay];
+    pub const ALL: [Self; 3] = [Self::Reproduced, Self::Refuted, Self::CannotSay];
 
     /// As words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
             Self::Refuted => "refuted here",
-            Self::Agrees => "modelled, agrees",
-            Self::Differs => "modelled, differs",
             Self::CannotSay => "cannot say",
         }
     }

@@ -1,137 +1,139 @@
-//! The one way for a test to skip: something is missing -> a record, or a panic.
+//! A test that lacks something -> a line in the list of skips at the end of `cargo test`.
 //!
-//! A test that can't run says what it lacks and returns. There are three kinds:
-//!
-//! | kind | functions | with `FAULTLESS_TEST_REQUIRE=all` |
-//! |---|---|---|
-//! | package: a program, a library or a Python package that can be installed | [`program`], [`missing_package`] | the test panics |
-//! | feature: the kernel, the hardware or a right | [`missing_feature`] | counted against `crates/wants/missing.txt` |
-//! | request: the test runs only when asked for | [`asked`] | nothing |
-//!
-//! Without the variable the test passes. The last test program of `cargo test` (`tests/summary.rs`) lists all
-//! skips.
-//!
-//! With the variable, `missing.txt` names what may be missing, and in how many tests: features, and packages that
-//! some distributions lack. A test that lacks another package or feature panics. The summary fails if more
-//! tests skip than allowed.
-//!
-//! This crate does not detect features: the test does. Only tests depend on it.
-//!
-//! ```
-//! # fn prints_what_sh_prints() {
-//! if !faultless_wants::program("sh", "dash") {
-//!     return;
-//! }
-//! // compare something with the output of sh
-//! # }
-//! ```
+//! With `FAULTLESS_TEST_REQUIRE=all` the test fails instead, unless `missing.txt` says that the package or feature may
+//! be missing. This crate detects programs; the test itself detects features.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it speaks to who runs the tests")]
 
-mod allowed;
-mod record;
-pub mod summary;
-
+use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::parent_id;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use allowed::Allowed;
-use record::{Kind, Record};
-
-/// The variable that turns missing packages into failures. Its one value is `all`.
+/// The variable that turns skips into failures. Its one value is `all`.
 const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
+/// `kind | name | reason` of each thing that may be missing nevertheless.
+const ALLOWED: &str = include_str!("../missing.txt");
+/// The begin of the name of a file with skips. The process id of cargo follows.
+const PREFIX: &str = "faultless-skipped-";
 
 /// Whether a program is on the PATH. If not, the test skips. `package` is Debian's name of its package.
-///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
 #[track_caller]
 #[must_use]
 pub fn program(name: &str, package: &str) -> bool {
-    let is_there = find(name).is_some();
-    if !is_there {
-        missing_package(package, format_args!("no program {name} on the PATH"));
-    }
-    is_there
+    path_of(name, package).is_some()
 }
 
 /// The path of a program, as [`program`] finds it.
-///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
 #[track_caller]
 #[must_use]
 pub fn path_of(name: &str, package: &str) -> Option<PathBuf> {
-    program(name, package).then(|| find(name)).flatten()
+    let found = find(name);
+    if found.is_none() {
+        missing_package(package, format_args!("no program {name} on the PATH"));
+    }
+    found
 }
 
-/// Records that the test, or a part of it, skips because a package is missing. `why` says what was tried, and
-/// the result.
-///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
+/// Notes that the test, or a part of it, skips because a package is missing. `why` says what was tried, and the result.
 #[track_caller]
 pub fn missing_package(package: &str, why: impl Display) {
-    skip(Kind::Package, package, &why);
+    skip("package", package, &why);
 }
 
-/// Records that the test, or a part of it, skips because the kernel, the hardware or a right is missing.
-/// `feature` is a name in `missing.txt`; `why` is the observation.
-///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
+/// Notes that the test, or a part of it, skips because the kernel, the hardware or a right is missing. `feature` is a
+/// name in `missing.txt`; `why` is the observation.
 #[track_caller]
 pub fn missing_feature(feature: &str, why: impl Display) {
-    skip(Kind::Feature, feature, &why);
+    skip("feature", feature, &why);
 }
 
-/// Whether the environment asks for a test that takes long or changes the machine. If not, the test skips,
-/// for the reason `why`.
+/// Whether the environment asks for a test that takes long or changes the machine. If not, the test skips.
 #[track_caller]
 #[must_use]
 pub fn asked(variable: &str, why: &str) -> bool {
     let is_asked = env::var_os(variable).is_some();
     if !is_asked {
-        skip(Kind::Request, variable, &why);
+        skip("request", variable, &why);
     }
     is_asked
 }
 
-/// Whether everything must be there except for the list.
-fn requires_all() -> bool {
-    let value = env::var_os(REQUIRE).unwrap_or_default();
-    assert!(value.is_empty() || value == "all", "{REQUIRE}={value:?}: the one value is all");
-    value == "all"
+/// Prints what tests skipped since this `cargo test` began, grouped by what they lack.
+pub fn summary() {
+    let file = file(parent_id());
+    print!("{}", listed(&fs::read_to_string(&file).unwrap_or_default()));
+    let _ = fs::remove_file(file);
+    // Runs of single packages end without a summary.
+    for entry in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let run = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if run.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn listed(text: &str) -> String {
+    let skips: BTreeSet<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+    let mut said = match skips.len() {
+        0 => "nothing was skipped\n".to_owned(),
+        count => format!("tests, or parts of them, skipped: {count}\n"),
+    };
+    let mut last = "";
+    for (what, test) in skips {
+        if what != last {
+            said += &format!("  no {what}\n");
+            last = what;
+        }
+        said += &format!("    {test}\n");
+    }
+    said
 }
 
 #[track_caller]
-fn skip(kind: Kind, what: &str, why: &dyn Display) {
+fn skip(kind: &str, what: &str, why: &dyn Display) {
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let thread = std::thread::current();
-    let record = Record {
-        kind,
-        package: env::var("CARGO_PKG_NAME").unwrap_or_default(),
-        // The harness names a thread after its test, unless all tests share one.
-        test: thread.name().filter(|name| *name != "main").unwrap_or("a test").to_owned(),
-        location: Location::caller().to_string(),
-        what: what.to_owned(),
-        why: why.to_string(),
-    };
-    eprintln!("skipped: {record}");
-    record.keep();
-    assert!(!requires_all() || Allowed::committed().allows(kind, what), "{REQUIRE}=all: {record}");
+    // The harness names a thread after its test, unless all tests share one.
+    let test = thread.name().filter(|name| *name != "main").unwrap_or("a test");
+    let test = format!("{package} {test} ({}): {why}", Location::caller());
+    let test = test.split_whitespace().collect::<Vec<_>>().join(" ");
+    eprintln!("skipped: {test}: no {kind} {what}");
+    let file = file(parent_id());
+    // In one write, because test processes run in parallel.
+    let line = format!("{kind} {what}\t{test}\n");
+    let written = OpenOptions::new().create(true).append(true).open(&file);
+    if let Err(error) = written.and_then(|mut to| to.write_all(line.as_bytes())) {
+        eprintln!("{}: {error}: the summary will lack this", file.display());
+    }
+    let require = env::var_os(REQUIRE).unwrap_or_default();
+    assert!(require.is_empty() || require == "all", "{REQUIRE}={require:?}: the one value is all");
+    assert!(require.is_empty() || allows(kind, what), "{REQUIRE}=all: {test}: no {kind} {what}");
+}
+
+/// Whether it may be missing: what has no line in `missing.txt` may not, and nobody must ask for a test.
+fn allows(kind: &str, what: &str) -> bool {
+    kind == "request" || ALLOWED.lines().any(|line| line.starts_with(&format!("{kind} | {what} | ")))
+}
+
+/// The skips of the tests that this process of cargo started.
+fn file(cargo: u32) -> PathBuf {
+    env::temp_dir().join(format!("{PREFIX}{cargo}"))
 }
 
 /// An executable file of this name on the PATH.
 fn find(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
-    let folders = env::var_os("PATH")?;
     let is_program = |path: &PathBuf| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(is_program)
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(is_program)
 }
 
 #[cfg(test)]
@@ -143,5 +145,49 @@ mod tests {
         assert!(find("sh").is_some_and(|path| path.ends_with("sh")));
         assert_eq!(find("no-such-program-of-faultless"), None);
         assert_eq!(find("etc/passwd"), None, "no right to execute");
+    }
+
+    #[test]
+    fn each_thing_that_may_be_missing_has_one_line_with_a_reason() {
+        let lines = ALLOWED.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let cells: Vec<Vec<&str>> = lines.map(|line| line.split(" | ").collect()).collect();
+        assert!(cells.iter().all(|cells| cells.len() == 3 && ["package", "feature"].contains(&cells[0])));
+        let names: BTreeSet<_> = cells.iter().map(|cells| &cells[..2]).collect();
+        assert!(names.len() == cells.len() && names.len() > 10);
+    }
+
+    /// What the next test runs in a process of its own.
+    #[test]
+    #[ignore = "it skips"]
+    fn skips() {
+        let what = env::var("FIXTURE").unwrap_or_default();
+        missing_feature(&what, "out of\ndilithium");
+        let _ = asked("FIXTURE_LONG", "it takes hours");
+    }
+
+    #[test]
+    fn a_skip_passes_and_is_listed_or_fails_where_all_is_required() {
+        let run = |what: &str, require: &str| {
+            let mut command = std::process::Command::new(env::current_exe().unwrap());
+            command.args(["--ignored", "--exact", "tests::skips"]).env("FIXTURE", what).env(REQUIRE, require);
+            let has_passed = command.output().unwrap().status.success();
+            let file = file(std::process::id());
+            let said = listed(&fs::read_to_string(&file).unwrap());
+            fs::remove_file(file).unwrap();
+            (has_passed, said)
+        };
+        let (has_passed, said) = run("a warp drive", "");
+        assert!(
+            has_passed
+                && said.starts_with("tests, or parts of them, skipped: 2\n  no feature a warp drive\n")
+        );
+        assert!(
+            said.contains("lib.rs:") && said.contains("): out of dilithium\n  no request FIXTURE_LONG\n"),
+            "{said}"
+        );
+        assert!(!run("a warp drive", "all").0);
+        assert!(run("vdso", "all").0, "missing.txt has it");
+        assert!(!run("vdso", "1").0, "the one value is all");
+        assert_eq!(listed(""), "nothing was skipped\n");
     }
 }

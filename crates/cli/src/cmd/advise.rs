@@ -14,7 +14,8 @@ use faultless_report::advice as report;
 use faultless_trace::advice;
 
 use self::cures::Facts;
-use super::bench::{Bench, Input, Measured};
+use super::bench::{Bench, Measured};
+use super::rounds::Input;
 use super::run as pool;
 use crate::pager;
 

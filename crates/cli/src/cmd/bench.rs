@@ -5,31 +5,22 @@
 //!
 //! It does not judge (`trace::advice`, `trace::compare`).
 
-mod input;
-mod output;
-
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::rounds::{Engine, Input, Job, Ran, Stop, Warm, shuffled};
 use super::run::find;
-use super::status;
 use super::trace_file::denied;
-use super::warm::Warm;
 use crate::pager;
-use faultless_console::{Failure, INTERRUPTED, Outcome, sink::Sink};
-use faultless_os::spawn;
-use faultless_prof::{Kernel, Request, Sources};
+use faultless_console::{Failure, sink::Sink};
+use faultless_prof::{Kernel, Sources};
 use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
 use faultless_trace::advice::{Arm, Refusal, Run, Series};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
-use indicatif::{ProgressBar, ProgressStyle};
-pub(super) use input::Input;
-pub(super) use output::Drain;
 
 /// The number of rounds, when the user names none, fits this time within its bounds, warm-up included.
 const BUDGET: Duration = Duration::from_secs(40);
@@ -79,62 +70,31 @@ struct Finished {
     stderr_tail: String,
 }
 
-/// Why the runs ended early.
-pub(super) enum Stop {
-    /// The user asked to end.
-    Interrupted,
-    /// A program did not start.
-    NotStarted(faultless_prof::Failure),
-    /// A run was not possible.
-    Failed(Failure),
-}
-
-impl<E: Into<Failure>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl Stop {
-    /// The end of a verb that has nothing to compare.
-    pub(super) fn conclude(self) -> Outcome {
-        match self {
-            Self::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
-            Self::NotStarted(failure) => status::not_started(failure),
-            Self::Failed(failure) => Err(failure),
-        }
-    }
-}
-
 impl Bench {
     /// The warm-up, then the rounds.
-    pub(super) fn measure(&self, runs: Option<u32>) -> Result<Measured, Stop> {
+    pub(super) fn measure(self, runs: Option<u32>) -> Result<Measured, Stop> {
         for way in &self.ways {
             find(&way.command[0]).map_err(Stop::NotStarted)?;
         }
-        spawn::remember_requests_to_end();
         let arms = self.ways.len();
-        let progress = progress(arms as u64);
-        let mut warm = Warm::new(self.virtual_machine);
-        let mut series = Vec::with_capacity(arms);
-        let (mut rounds, mut untimed) = (None, None);
+        let engine = Engine::new(self.input, "{bar:30} {pos}/{len} {msg} (about {eta} left)", arms as u64);
         let wanted = |round: Duration| runs.unwrap_or_else(|| rounds_that_fit(round, &self.rounds));
-        let tell = |round: Duration| {
-            let rounds = wanted(round);
-            let seconds = (round * in_all(rounds)).as_secs_f64().ceil();
-            if !std::io::stderr().is_terminal() {
-                let text =
-                    format!("{}: {rounds} rounds, about {seconds} s; --runs sets their number", self.what);
-                let width = unbroken(pager::columns(Some(&Sink::Stderr)));
-                eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
-            }
+        let mut session = Session {
+            ways: &self.ways,
+            engine,
+            warm: Warm::new(self.virtual_machine),
+            series: Vec::with_capacity(arms),
+            untimed: None,
         };
-        let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm, tell).and_then(|round| {
+        let mut rounds = None;
+        let tell = |round| tell(&self.what, wanted(round), round);
+        let ended = session.warm_up(self.same_output, tell).and_then(|round| {
             let wanted = *rounds.insert(wanted(round));
-            progress.set_length(arms as u64 * u64::from(in_all(wanted)));
-            self.rounds(&mut series, wanted, &progress, &warm)
+            session.engine.bar.set_length(arms as u64 * u64::from(in_all(wanted)));
+            session.rounds(wanted)
         });
-        progress.finish_and_clear();
+        session.engine.bar.finish_and_clear();
+        let Session { series, untimed, .. } = session;
         let interrupted = match (ended, rounds) {
             (Ok(()), _) => None,
             (Err(stop @ (Stop::Failed(_) | Stop::NotStarted(_))), _) => return Err(stop),
@@ -147,20 +107,34 @@ impl Bench {
         };
         Ok(Measured { series, interrupted, untimed })
     }
+}
 
+/// Without a terminal there is no bar: says how long the rounds will take.
+fn tell(what: &str, rounds: u32, round: Duration) {
+    if !std::io::stderr().is_terminal() {
+        let seconds = (round * in_all(rounds)).as_secs_f64().ceil();
+        let text = format!("{what}: {rounds} rounds, about {seconds} s; --runs sets their number");
+        let width = unbroken(pager::columns(Some(&Sink::Stderr)));
+        eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
+    }
+}
+
+/// The runs of a comparison so far.
+struct Session<'a> {
+    ways: &'a [Way],
+    engine: Engine,
+    warm: Warm,
+    series: Vec<Series>,
+    untimed: Option<String>,
+}
+
+impl Session<'_> {
     /// One recorded run of each arm. Out: how long they took. `tell` gets an estimate of that after the first run.
     /// A baseline that fails is not worth a comparison.
-    fn warm_up(
-        &self,
-        series: &mut Vec<Series>,
-        untimed: &mut Option<String>,
-        progress: &ProgressBar,
-        warm: &mut Warm,
-        tell: impl Fn(Duration),
-    ) -> Result<Duration, Stop> {
+    fn warm_up(&mut self, same_output: bool, tell: impl Fn(Duration)) -> Result<Duration, Stop> {
         let mut round = Duration::ZERO;
         for (index, way) in self.ways.iter().enumerate() {
-            progress.set_message(format!("warm-up: {}", way.arm.name));
+            self.engine.bar.set_message(format!("warm-up: {}", way.arm.name));
             let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
             let mut unrecorded = None;
@@ -168,18 +142,18 @@ impl Bench {
             if is_new {
                 // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
                 let first = self.run(way, Sources::NONE)?;
-                warm.learn(first.run.peak_rss_bytes);
-                unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && self.same_output);
-                series.push(arm(first.run));
+                self.warm.learn(first.run.peak_rss_bytes);
+                unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && same_output);
+                self.series.push(arm(first.run));
                 if index == 0 {
                     tell(begin.elapsed() * self.ways.len() as u32);
                 }
                 begin = Instant::now();
             }
-            warm.touch();
-            let Finished { run, fault_seconds, untimed: why, stderr_tail } = self.run(way, RECORDED)?;
-            *untimed = untimed.take().or(why);
-            warm.learn(run.peak_rss_bytes);
+            self.warm.touch();
+            let Finished { run, fault_seconds, untimed, stderr_tail } = self.run(way, RECORDED)?;
+            self.untimed = self.untimed.take().or(untimed);
+            self.warm.learn(run.peak_rss_bytes);
             if ended_by_user(run.exit) {
                 return Err(
                     Failure(format!("the program was ended by {} in the warm-up round", run.exit)).into()
@@ -189,111 +163,78 @@ impl Bench {
                 return Err(Failure(Refusal::UnstableOutput.to_string()).into());
             }
             if is_new && run.exit != Exit::Status(0) {
-                progress.suspend(|| {
-                    let name = if self.ways.iter().all(|other| other.command == way.command) {
-                        "the program"
-                    } else {
-                        &way.arm.name
-                    };
-                    eprintln!("faultless: {name} ends with {}; comparing such runs all the same", run.exit);
-                    eprint!("{stderr_tail}");
-                });
+                self.tell_failure(way, run.exit, &stderr_tail);
             }
-            series.truncate(index);
-            series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
-            progress.inc(1);
+            self.series.truncate(index);
+            self.series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
+            self.engine.bar.inc(1);
             round += begin.elapsed();
         }
         Ok(round)
     }
 
+    fn tell_failure(&self, way: &Way, exit: Exit, stderr_tail: &str) {
+        let is_alone = self.ways.iter().all(|other| other.command == way.command);
+        let name = if is_alone { "the program" } else { &way.arm.name };
+        self.engine.bar.suspend(|| {
+            eprintln!("faultless: {name} ends with {exit}; comparing such runs all the same");
+            eprint!("{stderr_tail}");
+        });
+    }
+
     /// The rounds that count. An interrupted round leaves no timed run behind.
-    fn rounds(
-        &self,
-        series: &mut [Series],
-        rounds: u32,
-        progress: &ProgressBar,
-        warm: &Warm,
-    ) -> Result<(), Stop> {
+    fn rounds(&mut self, rounds: u32) -> Result<(), Stop> {
+        let arms = self.ways.len();
         for round in 0..rounds {
             let about = format!("round {} of {rounds}", round + 1);
-            let mut timed = Vec::with_capacity(series.len());
-            for index in self.shuffled() {
-                timed.push((index, self.next(index, Sources::NONE, &about, progress, warm)?.run));
+            let mut timed = Vec::with_capacity(arms);
+            for index in shuffled(arms) {
+                timed.push((index, self.next(index, Sources::NONE, &about)?.run));
             }
-            timed.into_iter().for_each(|(index, run)| series[index].runs.push(run));
+            timed.into_iter().for_each(|(index, run)| self.series[index].runs.push(run));
             if !is_recorded(round, rounds) {
                 continue;
             }
-            for index in self.shuffled() {
-                let finished = self.next(index, RECORDED, &about, progress, warm)?;
+            for index in shuffled(arms) {
+                let finished = self.next(index, RECORDED, &about)?;
                 if round == 0 {
-                    series[index].fault_seconds.clear(); // The warm-up's, which found nothing warm.
+                    self.series[index].fault_seconds.clear(); // The warm-up's, which found nothing warm.
                 }
-                series[index].fault_seconds.extend(finished.fault_seconds);
+                self.series[index].fault_seconds.extend(finished.fault_seconds);
             }
         }
         Ok(())
     }
 
-    fn shuffled(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.ways.len()).collect();
-        fastrand::shuffle(&mut order);
-        order
-    }
-
     /// A run of a round. The warm-up run ended without a signal, so a signal now comes from the user.
-    fn next(
-        &self,
-        index: usize,
-        allow: Sources,
-        about: &str,
-        progress: &ProgressBar,
-        warm: &Warm,
-    ) -> Result<Finished, Stop> {
+    fn next(&self, index: usize, allow: Sources, about: &str) -> Result<Finished, Stop> {
         let way = &self.ways[index];
         let with = if allow.pairs { ", recorded" } else { "" };
-        progress.set_message(format!("{about}: {}{with}", way.arm.name));
-        warm.touch();
+        self.engine.bar.set_message(format!("{about}: {}{with}", way.arm.name));
+        self.warm.touch();
         let finished = self.run(way, allow)?;
-        progress.inc(1);
+        self.engine.bar.inc(1);
         if ended_by_user(finished.run.exit) { Err(Stop::Interrupted) } else { Ok(finished) }
     }
 
     fn run(&self, way: &Way, allow: Sources) -> Result<Finished, Stop> {
-        if spawn::asked_to_end() {
-            return Err(Stop::Interrupted);
-        }
-        let (stdout, written) = Drain::open()?;
-        let (stderr, said) = Drain::open()?;
-        let observation = faultless_prof::observe(Request {
-            command: way.command.clone(),
-            env: way.environment.clone(),
-            stdin: Some(self.input.open()?.into()),
-            stdout: Some(stdout.into()),
-            stderr: Some(stderr.into()),
-            allow,
-        })
-        .map_err(Stop::NotStarted)?;
-        if spawn::asked_to_end() {
-            return Err(Stop::Interrupted);
-        }
-        let (written, said) = (written.finish()?, said.finish()?);
-        let usage = observation.usage;
+        let job = Job { command: &way.command, environment: &way.environment, allow };
+        let Ran { seen, exit, stdout, stderr } = self.engine.observe(job)?;
+        let usage = seen.usage;
         let run = Run {
             wall_ns: usage.wall_ns,
             cpu_ns: usage.cpu_ns(),
             system_ns: usage.system_ns,
             faults: usage.minor_faults + usage.major_faults,
             peak_rss_bytes: usage.peak_rss_bytes,
-            exit: observation.exit,
-            stdout_hash: written.hash,
-            stdout_bytes: written.bytes,
+            exit,
+            stdout_hash: stdout.hash,
+            stdout_bytes: stdout.bytes,
         };
-        let time = if allow.pairs { Stat::from_observation(&observation).time } else { None };
+        let time = if allow.pairs { Stat::from_observation(&seen).time } else { None };
         let is_calibrated = time.as_ref().is_some_and(|time| time.source == Source::Calibrated);
-        let untimed = if is_calibrated { denied(&observation.sources) } else { None };
-        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), untimed, stderr_tail: said.tail })
+        let untimed = if is_calibrated { denied(&seen.sources) } else { None };
+        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), untimed, stderr_tail: stderr.tail })
     }
 }
 
@@ -326,13 +267,6 @@ fn is_recorded(round: u32, rounds: u32) -> bool {
 fn ended_by_user(exit: Exit) -> bool {
     const BY_USER: [i32; 4] = [1, 2, 3, 15]; // SIGHUP, SIGINT, SIGQUIT, SIGTERM: the same on every Linux
     matches!(exit, Exit::Signal(signal) if BY_USER.contains(&signal))
-}
-
-fn progress(steps: u64) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }
 
 #[cfg(test)]

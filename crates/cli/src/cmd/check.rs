@@ -1,8 +1,6 @@
 //! `faultless check`: in: a command and a budget file. Out: whether its faults and memory are within the budget.
 
-mod runs;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -10,16 +8,24 @@ use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, reason, sink::Sink};
 use faultless_os::steady::make_steady;
+use faultless_prof::{Kernel, Options, Sources};
 use faultless_report::check as report;
-use faultless_trace::budget::{Budget, Budgets, Checked, Facts, Reading};
-use faultless_trace::observation::{Host, SourceNote};
+use faultless_trace::Stat;
+use faultless_trace::budget::{self, Budget, Budgets, Checked, Facts, Reading};
+use faultless_trace::diff::Run;
+use faultless_trace::observation::Observation;
 
-use runs::{Program, Stop};
+use super::record::names_folder;
+use super::rounds::{Engine, Input, Job, Stop};
 
 /// Runs behind a budget. With ten, one more run lies beyond all of them in one of eleven cases.
 const BUDGET_RUNS: u32 = 10;
 /// Runs that are checked. The median of three is that of the usual run, even if one is odd.
 const CHECK_RUNS: u32 = 3;
+/// Counts, single faults, and memory over time. Kernel stacks only tell times.
+const SOURCES: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
+/// Makes Python 3.12 and later write the names of its functions (`-X perf`).
+const PYTHON: &str = "PYTHONPERFSUPPORT";
 
 /// Compare the page faults and memory of a program with a budget, as a gate for CI.
 ///
@@ -76,7 +82,8 @@ pub(crate) fn run(args: Args) -> Outcome {
             eprintln!("faultless: interrupted: nothing was compared");
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        Err(Stop::Failed(failure)) => {
+        Err(stop) => {
+            let failure = stop.failure();
             if let Some(file) = junit {
                 file.write(&report::junit_error(&name, &failure.0))?;
             }
@@ -111,8 +118,8 @@ fn check(args: &Args, name: &str) -> Result<Option<Checked>, Stop> {
         );
         return Err(Failure(text).into());
     }
-    let program = Program::new(&args.command)?;
-    let measured = measure(&program, args.repeat.unwrap_or(CHECK_RUNS))?;
+    let program = Program::new(&args.command, args.repeat.unwrap_or(CHECK_RUNS))?;
+    let measured = program.measure()?;
     let budget = match budgets.find(name, &measured.facts) {
         Some(Ok(budget)) => budget,
         found => {
@@ -135,12 +142,13 @@ fn check(args: &Args, name: &str) -> Result<Option<Checked>, Stop> {
 fn update(args: &Args, name: String) -> Result<Option<Checked>, Stop> {
     let mut budgets = load(&args.budget)?.unwrap_or_default();
     let file = Sink::file(&args.budget)?;
-    let program = Program::new(&args.command)?;
-    let Measured { facts, readings } = measure(&program, args.repeat.unwrap_or(BUDGET_RUNS))?;
+    let program = Program::new(&args.command, args.repeat.unwrap_or(BUDGET_RUNS))?;
+    let Measured { facts, readings } = program.measure()?;
     let sites = match program.sites() {
         Ok(sites) => sites,
         Err(Stop::Interrupted) => return Err(Stop::Interrupted),
-        Err(Stop::Failed(failure)) => {
+        Err(stop) => {
+            let failure = stop.failure();
             eprintln!("faultless: {failure}; the budget names no sites");
             BTreeMap::new()
         }
@@ -162,27 +170,69 @@ fn load(path: &Path) -> Result<Option<Budgets>, Failure> {
     }
 }
 
+/// A program that runs several times.
+struct Program<'a> {
+    command: &'a [OsString],
+    engine: Engine,
+    runs: u32,
+}
+
 struct Measured {
     facts: Facts,
     readings: Vec<Reading>,
 }
 
-/// One run that does not count, since it reads files from the disk, then `runs` that do.
-fn measure(program: &Program, runs: u32) -> Result<Measured, Stop> {
-    let steady = make_steady();
-    let (host, sources, _) = program.observe()?;
-    let facts = facts(&host, &sources, steady);
-    let progress = program.progress(runs);
-    let readings = (0..runs).map(|_| {
-        progress.inc(1);
-        program.observe().map(|(_, _, reading)| reading)
-    });
-    let readings = readings.collect::<Result<Vec<_>, Stop>>()?;
-    progress.finish_and_clear();
-    Ok(Measured { facts, readings })
+impl<'a> Program<'a> {
+    fn new(command: &'a [OsString], runs: u32) -> Result<Self, Failure> {
+        let engine = Engine::new(Input::capture()?, "{bar:30} run {pos} of {len}", u64::from(runs));
+        Ok(Self { command, engine, runs })
+    }
+
+    /// One run that does not count, since it reads files from the disk, then those that do.
+    fn measure(&self) -> Result<Measured, Stop> {
+        let steady = make_steady();
+        let facts = facts(&self.observe()?, steady);
+        let readings = (0..self.runs).map(|_| {
+            self.engine.bar.inc(1);
+            Ok(Reading::of(&Stat::from_observation(&self.observe()?)))
+        });
+        let readings = readings.collect::<Result<Vec<_>, Stop>>()?;
+        self.engine.bar.finish_and_clear();
+        Ok(Measured { facts, readings })
+    }
+
+    fn observe(&self) -> Result<Observation, Stop> {
+        let ran = self.engine.observe(self.job(&[]))?;
+        Ok(ran.success(&self.name(), SILENT)?.0)
+    }
+
+    /// Faults by function and caller, from a run of which every fault is recorded.
+    fn sites(&self) -> Result<BTreeMap<String, u64>, Stop> {
+        let options = Options { every_fault: true, names: names_folder(), ..Options::default() };
+        let ran = self.engine.record(self.job(&[(PYTHON.into(), "1".into())]), &options)?;
+        let recording = ran.success(&self.name(), SILENT)?.0;
+        let pids: BTreeSet<u32> = recording.observation.records.iter().map(|record| record.pid).collect();
+        for pid in pids {
+            // The table of names that Python left for us. Most processes are no Python and left none.
+            let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
+        }
+        Ok(budget::sites(&Run::new(recording)))
+    }
+
+    fn job<'b>(&'b self, environment: &'b [(OsString, OsString)]) -> Job<'b> {
+        Job { command: self.command, environment, allow: SOURCES }
+    }
+
+    fn name(&self) -> String {
+        self.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
 }
 
-fn facts(host: &Host, sources: &[SourceNote], steady: faultless_os::steady::Steady) -> Facts {
+/// What a run that fails says.
+const SILENT: &str = "its counts say nothing; mend the command";
+
+fn facts(observation: &Observation, steady: faultless_os::steady::Steady) -> Facts {
+    let host = &observation.host;
     let mut version = host.kernel.split(['.', '-']);
     let kernel = [version.next(), version.next()].into_iter().flatten().collect::<Vec<_>>().join(".");
     Facts {
@@ -193,7 +243,7 @@ fn facts(host: &Host, sources: &[SourceNote], steady: faultless_os::steady::Stea
         processors: host.cpus,
         huge_pages: if steady.without_huge_pages { "off".into() } else { host.thp.clone() },
         random_addresses: !steady.with_fixed_addresses,
-        recorded: faultless_trace::budget::recorded(sources),
+        recorded: budget::recorded(&observation.sources),
     }
 }
 

@@ -11,7 +11,8 @@ use faultless_report::compare as report;
 use faultless_trace::advice::Arm;
 use faultless_trace::compare::Comparison;
 
-use super::bench::{Bench, Input, Measured, Way};
+use super::bench::{Bench, Measured, Way};
+use super::rounds::Input;
 use crate::pager;
 
 /// With 8 rounds an interval that holds in 99 % of comparisons exists. More than 30 hardly narrow it.

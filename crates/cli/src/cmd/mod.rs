@@ -14,21 +14,22 @@ mod glibc;
 mod man;
 mod record;
 mod report;
+mod rounds;
 mod run;
 mod stat;
 mod status;
 mod timeline;
 mod top;
 mod trace_file;
-mod warm;
 mod workload;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use faultless_console::program::Words;
 use faultless_console::{Failure, Outcome, pages};
 
-use crate::programs::{self, Words};
+use crate::programs;
 
 const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
                            faultless completions fish >~/.config/fish/completions/faultless.fish";

@@ -64,7 +64,7 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
     let mut added = Vec::new();
     // One recording a side. On a busy machine some faults are only sampled; then one in ten such pairs is
     // wrong by more than a tenth.
-    for _ in 0..5 {
+    for _ in 0..3 {
         let (Some(before), Some(after)) = (counted("first"), counted("more")) else {
             return wants::missing_feature("perf events", "this user can not count faults");
         };
@@ -80,7 +80,7 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
         assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
     }
     added.sort_by(f64::total_cmp);
-    assert!((1800.0..2200.0).contains(&added[2]), "{added:?}");
+    assert!((1800.0..2200.0).contains(&added[1]), "{added:?}");
     counted("second");
     let same = diff("second.trace");
     let rows = same["rows"].as_array().unwrap();

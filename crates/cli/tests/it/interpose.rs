@@ -6,14 +6,16 @@
 
 use faultless_wants as wants;
 
-use crate::interposed::{Case, MORE_POLICIES, POLICIES, compile, ended, run, same_lines, scratch};
+use crate::interposed::{
+    Case, MORE_POLICIES, POLICIES, SMALL, SMALL_POLICIES, compile, ended, run, same_lines, scratch,
+};
 use crate::machine;
 
 #[test]
 fn every_corner_of_the_interface_behaves_as_in_c() {
     let Some(program) = compile("abi.c", &[]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
-    for options in POLICIES.into_iter().chain(MORE_POLICIES) {
+    for options in POLICIES.into_iter().chain(MORE_POLICIES).chain(SMALL_POLICIES) {
         assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
     }
 }
@@ -22,7 +24,7 @@ fn every_corner_of_the_interface_behaves_as_in_c() {
 fn every_refusal_and_every_errno_are_the_c_librarys() {
     let Some(program) = compile("answers.c", &[]) else { return };
     let expected = run(Case::plain(&program)).stdout;
-    for options in POLICIES.into_iter().chain([&["--threshold", "1G"][..]]) {
+    for options in POLICIES.into_iter().chain([&["--threshold", "1G"][..]]).chain(SMALL_POLICIES) {
         let answered = run(Case::pooled(&program, options)).stdout;
         same_lines(&expected, &answered, &format!("{options:?}"));
     }
@@ -57,7 +59,7 @@ fn cpp_programs_compute_the_same() {
     let Some(program) = compile("objects.cpp", &["-pthread"]) else { return };
     let expected = run(Case::plain(&program)).stdout;
     assert!(expected.len() > 5);
-    for options in POLICIES {
+    for options in POLICIES.into_iter().chain(SMALL_POLICIES) {
         assert_eq!(run(Case::pooled(&program, options)).stdout, expected, "{options:?}");
     }
 }
@@ -91,7 +93,9 @@ fn another_allocator_behind_the_pool_serves_what_is_small() {
 fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
     let Some(program) = compile("fork_handlers.c", &["-pthread"]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
-    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+    for options in [&[][..], SMALL] {
+        assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
+    }
 }
 
 #[test]
@@ -151,7 +155,9 @@ fn a_program_that_may_have_no_more_threads_runs_without_a_background_thread() {
 fn a_program_that_limits_its_own_address_space_loses_nothing() {
     let Some(program) = compile("limit_itself.c", &[]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "small 5000 large 20\n");
-    assert_eq!(run(Case::pooled(&program, &[])).stdout, "small 5000 large 20\n");
+    for options in [&[][..], SMALL] {
+        assert_eq!(run(Case::pooled(&program, options)).stdout, "small 5000 large 20\n", "{options:?}");
+    }
 }
 
 #[test]
@@ -228,7 +234,7 @@ fn a_program_that_locks_itself_in_is_not_killed_for_calls_of_ours() {
 fn a_library_whose_constructor_waits_for_a_thread_with_the_first_large_block_is_loaded() {
     let Some(library) = compile("waits_in_constructor.c", &["-shared", "-fPIC", "-pthread"]) else { return };
     let Some(program) = compile("loads.c", &["-ldl"]) else { return };
-    for options in [&[][..], &["--small=mimalloc"]] {
+    for options in [&[][..], SMALL] {
         assert_eq!(run(Case::pooled(&program, options).args(&[&library])).stdout, "loaded\n", "{options:?}");
     }
 }
@@ -236,9 +242,9 @@ fn a_library_whose_constructor_waits_for_a_thread_with_the_first_large_block_is_
 #[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
-    for (seed, options) in POLICIES.into_iter().chain(MORE_POLICIES).enumerate() {
+    for (seed, options) in POLICIES.into_iter().chain(MORE_POLICIES).chain(SMALL_POLICIES).enumerate() {
         let seed = seed.to_string();
-        let case = Case::pooled(&program, options).args(&["4", "1500", &seed]);
+        let case = Case::pooled(&program, options).args(&["4", "600", &seed]);
         assert_eq!(run(case).stdout, "ok\n", "{options:?}");
     }
 }
@@ -250,10 +256,14 @@ fn the_shadow_map_holds_when_the_kernel_refuses() {
         ["mmap:1", "mmap:2", "extend:1", "extend:2", "extend:3", "extend:5", "madvise:1", "mremap:1"];
     for failure in failures {
         for retain in ["0", "1G"] {
-            let case = Case::plain(&program).args(&["3", "500", "7", "9000000"]);
+            let case = Case::plain(&program).args(&["3", "300", "7", "9000000"]);
             let case = case.failing(failure).env("FAULTLESS_RETAIN", retain);
             assert_eq!(run(case).stdout, "ok\n", "{failure}, retain {retain}");
         }
+    }
+    for failure in ["mmap:1", "extend:1", "extend:2", "madvise:1"] {
+        let case = Case::plain(&program).args(&["3", "300", "7", "9000000"]);
+        assert_eq!(run(case.failing_with_small(failure)).stdout, "ok\n", "{failure}");
     }
 }
 
@@ -269,27 +279,22 @@ fn failures_are_injected_by_an_interposer_for_tests_and_by_no_other() {
 }
 
 #[test]
-fn the_shadow_map_holds_under_an_address_space_limit() {
+fn the_shadow_map_holds_under_limits_of_addresses_and_of_data() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
-    for kib in ["150000", "400000", "3000000"] {
-        let case = Case::pooled(&program, &[]).args(&["3", "600", "9", "40000000"]);
-        assert_eq!(run(case.limited("-v", kib)).stdout, "ok\n", "ulimit -v {kib}");
-    }
-}
-
-#[test]
-fn the_shadow_map_holds_under_a_data_limit() {
-    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
-    for kib in ["60000", "200000"] {
-        let case = Case::pooled(&program, &[]).args(&["2", "600", "11", "30000000"]);
-        assert_eq!(run(case.limited("-d", kib)).stdout, "ok\n", "ulimit -d {kib}");
+    for (flag, kib) in
+        [("-v", "150000"), ("-v", "400000"), ("-v", "3000000"), ("-d", "60000"), ("-d", "200000")]
+    {
+        for options in [&[][..], SMALL] {
+            let case = Case::pooled(&program, options).args(&["3", "300", "9", "40000000"]);
+            assert_eq!(run(case.limited(flag, kib)).stdout, "ok\n", "{options:?} ulimit {flag} {kib}");
+        }
     }
 }
 
 #[test]
 fn a_program_with_as_many_mappings_as_the_kernel_allows_loses_nothing() {
     let Some(program) = compile("many_maps.c", &[]) else { return };
-    for options in POLICIES {
+    for options in [&["--policy", "base"][..], &["--retain", "0"]] {
         for when in ["used-before", "at-once"] {
             let output = run(Case::pooled(&program, options).args(&[when]));
             assert_eq!(output.stdout, "ok\n", "{options:?} {when}: {}", output.stderr);

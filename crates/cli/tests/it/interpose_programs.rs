@@ -14,12 +14,15 @@ fn same(real: Option<Real>) {
     let Some(real) = real else { return };
     let expected = run(real.plain()).stdout;
     assert!(!expected.is_empty(), "{} printed nothing to compare", real.name);
-    for options in
-        [&["--policy", "thp"][..], &["--policy", "base"], &["--retain", "0"], &["--threshold", "16K"]]
-    {
+    for options in [
+        &["--policy", "base"][..],
+        &["--retain", "0"],
+        &["--threshold", "16K"],
+        &["--small=mimalloc", "--policy", "thp"],
+    ] {
         assert!(run(real.pooled(options)).stdout == expected, "{} {options:?}: other output", real.name);
     }
-    for failure in ["mmap:1", "extend:2", "extend:3", "madvise:1,mremap:1"] {
+    for failure in ["mmap:1", "extend:2", "madvise:1,mremap:1"] {
         let case = real.plain().failing(failure).env("FAULTLESS_RETAIN", "1M");
         assert!(run(case).stdout == expected, "{} with {failure}: other output", real.name);
     }
@@ -74,14 +77,12 @@ fn a_status_a_signal_and_standard_input_pass_through() {
 }
 
 #[test]
-fn a_command_that_cannot_run_is_one_line_and_the_status_of_a_shell() {
-    let cases =
-        [("no-such-command-of-faultless", 127), ("/etc/passwd", 126), ("/", 126), ("", 2), ("--sumary", 2)];
-    for (command, status) in cases {
+fn what_is_no_command_is_one_line() {
+    for command in ["", "--sumary"] {
         let mut faultless = std::process::Command::new(env!("CARGO_BIN_EXE_faultless"));
         let output = faultless.args(["run", "--", command]).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{command}: {message}");
+        assert_eq!(output.status.code(), Some(2), "{command}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
         if command.starts_with('-') {
             assert!(message.contains("no such option") && message.contains("--help"), "{message}");
@@ -160,7 +161,7 @@ fn children_of_a_script_that_use_musl_or_no_loader_run_and_nothing_complains() {
 #[test]
 fn a_musl_program_gets_its_large_blocks_from_the_pool() {
     let Some(program) = compile_with("musl-gcc", "stress.c", &["-pthread"]) else { return };
-    for options in [&["--summary"][..], &["--summary", "--policy", "base", "--retain", "0"]] {
+    for options in [&["--summary"][..], &["--summary", "--small=mimalloc"]] {
         let output = run(Case::pooled(&program, options).args(&["3", "800", "5", "3000000"]));
         assert_eq!(output.stdout, "ok\n");
         assert!(output.stderr.contains("large blocks: "), "{}", output.stderr);

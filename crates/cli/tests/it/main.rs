@@ -12,8 +12,6 @@ mod denied;
 mod diff;
 mod doctor;
 mod export;
-mod figures;
-mod foreign;
 mod fuzzed;
 mod interpose;
 mod interpose_altered;

@@ -47,7 +47,7 @@ fn of_output(output: &Output) -> String {
 
 #[test]
 fn a_full_device_is_one_line_with_the_remedy() {
-    for words in [&["man"][..], &["completions", "bash"], &["doctor", "--json"]] {
+    for words in [&["man"][..], &["completions", "bash"], &["workload"]] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = faultless(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let said = of_output(&output);

@@ -285,7 +285,7 @@ fn a_normal_user_records_too() {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
         Command::new("setpriv").args(user).arg(&copy).args(words).current_dir(folder.path()).output().unwrap()
     };
-    let out = as_user(&["record", "--", "./faultless", "workload", "--quiet", "touch-once", "--mib=600"]);
+    let out = as_user(&["record", "--", "./faultless", "workload", "--quiet", "touch-once", "--mib=200"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let recording = load(&folder.path().join("faultless.trace"));
     assert!(recording.missing.is_empty());

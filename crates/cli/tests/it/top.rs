@@ -22,7 +22,8 @@ struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        let words = ["workload", "--quiet", "chunk-pipeline", "--chunks", "1000000"];
+        let bursts = ["--bursts", "1000000", "--blocks", "20", "--idle-ms", "20"];
+        let words = [&["workload", "--quiet", "idle-bursts"][..], &bursts].concat();
         Self(faultless(&words).stdout(Stdio::null()).spawn().unwrap())
     }
 }

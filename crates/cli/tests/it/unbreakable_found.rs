@@ -3,13 +3,12 @@
 //!
 //! Each program first runs unchanged; that run defines the right result.
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use faultless_wants as wants;
 
-use crate::interposed::{Case, compile, faultless, finish};
+use crate::interposed::{Case, SMALL, compile, faultless, finish, how};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -20,13 +19,9 @@ fn program(name: &str) -> Option<PathBuf> {
 /// A program's output, and its exit if it failed.
 fn said(case: Case) -> String {
     let (status, output) = finish(case, LIMIT);
-    match status {
-        Some(status) if status.success() => output.stdout,
-        Some(status) => match status.signal() {
-            Some(signal) => format!("{}signal {signal}", output.stdout),
-            None => format!("{}{status}", output.stdout),
-        },
-        None => format!("{}hangs", output.stdout),
+    match how(status).as_str() {
+        "status 0" => output.stdout,
+        how => format!("{}ended: {how}", output.stdout),
     }
 }
 
@@ -35,7 +30,7 @@ fn same(program: &Path, ways: &[&str], all: &[&[&str]]) {
     let mut wrong = Vec::new();
     for way in ways {
         let plain = said(Case::plain(program).args(&[way]));
-        assert!(!plain.contains("signal") && !plain.contains("exit"), "{way}: {plain}");
+        assert!(!plain.contains("ended: "), "{way}: {plain}");
         for options in all {
             let here = said(Case::pooled(program, options).args(&[way]));
             if here != plain {
@@ -71,7 +66,7 @@ fn pages_that_are_freed_as_they_were_left_are_new_again() {
 fn what_is_free_does_not_count_against_a_limit_that_a_program_sets() {
     let Some(program) = program("meets_limits") else { return };
     let ways = ["block-addresses", "block-data", "own-addresses", "own-data", "thread", "thread-before"];
-    same(&program, &ways, &[&[], &["--retain", "0"], &["--small=mimalloc"]]);
+    same(&program, &ways, &[&[], &["--retain", "0"], SMALL]);
 }
 
 #[test]
@@ -82,7 +77,7 @@ fn descriptors_that_are_closed_and_an_ignored_signal_are_inherited() {
         for closed in ["", " <&-", " 2>&-", " <&- 2>&-"] {
             let script = format!("{start}exec \"$@\"{closed}");
             let plain = said(Case::plain("sh").args(&["-c", &script, "sh", program]));
-            assert!(plain.contains("SIGPIPE") && !plain.contains("exit"), "{script}: {plain}");
+            assert!(plain.contains("SIGPIPE") && !plain.contains("ended: "), "{script}: {plain}");
             let run = faultless();
             let words = ["-c", &script, "sh", run.to_str().unwrap(), "run", "--", program];
             assert_eq!(said(Case::plain("sh").args(&words)), plain, "{script}");
@@ -105,7 +100,7 @@ fn a_library_that_prefers_its_own_symbols_shares_blocks_with_its_program() {
     let name = format!("-DLIBRARY_NAME=\"{name}\"");
     let Some(program) = compile(source, &[&name, &format!("-Wl,-rpath={folder}"), "-ldl"]) else { return };
     assert!(said(Case::plain(&program).args(&["50"])).starts_with("7 8\n"));
-    same(&program, &["50", "300000", "5000000"], &[&[], &["--small=mimalloc"]]);
+    same(&program, &["50", "300000", "5000000"], &[&[], SMALL]);
 }
 
 #[test]
@@ -119,12 +114,12 @@ fn a_sandbox_holds_in_more_policies() {
     }
     let populate = ["--prefault", "populate"];
     let ahead = ["--prefault", "ahead", "--scrub", "ahead", "--decay", "30ms"];
-    same(&program, &["early", "late"], &[&populate, &ahead, &["--small=mimalloc"]]);
+    same(&program, &["early", "late"], &[&populate, &ahead, SMALL]);
 }
 
 #[test]
 fn errno_stays_after_a_success() {
     let Some(program) = program("keeps_errno") else { return };
     let base = ["--policy", "base", "--prefault", "populate"];
-    same(&program, &["16", "6445", "300000"], &[&[], &base, &["--policy", "hugetlb"], &["--small=mimalloc"]]);
+    same(&program, &["16", "6445", "300000"], &[&[], &base, &["--policy", "hugetlb"], SMALL]);
 }

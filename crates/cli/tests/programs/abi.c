@@ -59,7 +59,7 @@ static void aligned(void) {
 }
 
 static void zeroes(void) {
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 16; round++) {
         size_t len = ((size_t)round * 7919 * 1000) % (6u << 20) + 1;
         char *p = malloc(len);
         memset(p, 0xa5, len);
@@ -75,7 +75,7 @@ static void resized(void) {
     size_t len = 1;
     unsigned char *p = malloc(len);
     p[0] = 1;
-    while (len < 300u << 20) {
+    while (len < 64u << 20) {
         size_t next = len + len / 2 + 1;
         p = realloc(p, next);
         CHECK(p != NULL);

@@ -66,7 +66,7 @@ int main(int count, char **words) {
     struct rlimit limit = {16 * page, 16 * page};
     setrlimit(RLIMIT_MEMLOCK, &limit);
     if (count > 2 && setresuid(65534, 65534, 65534)) return 7;
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 20; round++) {
         char *block = malloc(len);
         memset(block, 1, len);
         /* Another page in each round. */

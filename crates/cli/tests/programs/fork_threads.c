@@ -33,7 +33,7 @@ static void *come_and_go(void *arg) {
 int main(void) {
     pthread_t makers[2];
     for (int i = 0; i < 2; i++) pthread_create(&makers[i], NULL, come_and_go, NULL);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 400; i++) {
         pid_t child = fork();
         if (child < 0) continue;
         if (child == 0) {

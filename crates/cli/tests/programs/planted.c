@@ -1,16 +1,12 @@
 /* An allocator in front of the C library's with one mistake, named by a macro, to see that the search of tests/fuzzed.rs finds it. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t len);
-void *__libc_calloc(size_t count, size_t len);
 void *__libc_realloc(void *block, size_t len);
 void __libc_free(void *block);
 
@@ -22,28 +18,12 @@ static int is_time(unsigned every) {
     return (state >> 33) % every == 0;
 }
 
-#ifdef CALLOC_IS_SELDOM_ZERO
-void *calloc(size_t count, size_t len) {
-    char *block = __libc_calloc(count, len);
-    if (block && is_time(1000)) block[count * len / 2] = 1;
-    return block;
-}
-#endif
-
 #ifdef REALLOC_LOSES_A_BYTE
 void *realloc(void *block, size_t len) {
     size_t old = block ? malloc_usable_size(block) : 0;
     char *resized = __libc_realloc(block, len);
     if (resized && old > 100 && len > old && is_time(20)) resized[50] ^= 1;
     return resized;
-}
-#endif
-
-#ifdef ERRNO_CHANGES
-void *malloc(size_t len) {
-    void *block = __libc_malloc(len);
-    if (block && is_time(100)) errno = EAGAIN;
-    return block;
 }
 #endif
 
@@ -62,29 +42,6 @@ void *malloc(size_t len) {
 void free(void *block) {
     if (block && malloc_usable_size(block) >= LEAST) block = __atomic_exchange_n(&kept, block, __ATOMIC_ACQ_REL);
     __libc_free(block);
-}
-#endif
-
-#ifdef NOTHING_IS_REFUSED
-void *malloc(size_t len) {
-    if (len < (size_t)1 << 30 || len > (size_t)1 << 46) return __libc_malloc(len);
-    void *block = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return block == MAP_FAILED ? __libc_malloc(len) : block;
-}
-
-void free(void *block) {
-    if ((uintptr_t)block % 4096) __libc_free(block);
-}
-#endif
-
-#ifdef A_THREAD_RUNS
-static void *run(void *nothing) {
-    for (;;) pause();
-}
-
-__attribute__((constructor)) static void begin(void) {
-    pthread_t thread;
-    pthread_create(&thread, NULL, run, NULL);
 }
 #endif
 

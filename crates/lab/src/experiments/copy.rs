@@ -10,6 +10,8 @@
 //! reach. The bandwidth of a copy counts each byte once, as in the document: the memory moves it at least
 //! twice. The C library copies and sets large blocks with non-temporal stores.
 
+mod claims;
+
 use std::sync::{Mutex, PoisonError};
 
 use faultless_os::page;
@@ -17,10 +19,14 @@ use faultless_os::touch::Region;
 use faultless_os::zero::{self, Present};
 use faultless_trace::measurement::Rng;
 
-use super::team::{self, Beside};
+use super::memory::LINE_BYTES;
+use super::team::{self, Others};
 use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
+use crate::document::Document;
+use crate::experiment::{
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+};
 use crate::results::{Quantities, us_per_page, wall_ms, wall_ns};
 
 pub(super) struct Copy;
@@ -32,20 +38,40 @@ const WRITTEN: u8 = 7;
 /// Bytes that the thread beside zeroes, over and over, and those of one turn: a block of order 9 with 4 KiB pages.
 const SCRUB_BYTES: usize = 64 << 20;
 const TURN_BYTES: usize = 2 << 20;
-/// The shortest piece of memory that is moved at once.
-const LINE_BYTES: usize = 64;
+
+static SHEET: Sheet = Sheet {
+    name: "copy",
+    about: "How fast do threads copy into new and into warm memory, and what does the machine's memory allow?",
+    documents: &[Document::Hardware, Document::Prezeroing],
+    parameters: &[
+        Parameter::usual(
+            "kind",
+            "copy",
+            "copy, read, write, or read-scrub: read while a thread zeroes other memory",
+        ),
+        Parameter::named("mib", "MiB of the source"),
+        Parameter::named("threads", "threads, each a part"),
+    ],
+    columns: &[
+        Column { head: "cold ms", values: |_, found| wall_ms(found, "cold") },
+        Column { head: "cold us/page", values: |cell, found| us_per_page(cell, found, "cold") },
+        Column { head: "cold GB/s", values: |cell, found| gb_per_s(cell, found, "cold") },
+        Column { head: "warm ms", values: |_, found| wall_ms(found, "warm") },
+        Column { head: "warm us/page", values: |cell, found| us_per_page(cell, found, "warm") },
+        Column { head: "warm GB/s", values: |cell, found| gb_per_s(cell, found, "warm") },
+        // Of the other kinds.
+        Column { head: "limit ms", values: |_, found| wall_ms(found, "timed") },
+        Column { head: "limit GB/s", values: |cell, found| gb_per_s(cell, found, "timed") },
+    ],
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    ..Sheet::BLANK
+};
 
 impl Experiment for Copy {
-    fn name(&self) -> &'static str {
-        "copy"
-    }
-
-    fn about(&self) -> &'static str {
-        "How fast do threads copy into new and into warm memory, and what does the machine's memory allow?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware, Document::Prezeroing]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -53,8 +79,7 @@ impl Experiment for Copy {
         let mut cells = Vec::new();
         for &mib in sizes {
             for kind in ["copy", "read", "write"] {
-                let each =
-                    |threads| Cell::of("copy").with("kind", kind).with("mib", mib).with("threads", threads);
+                let each = |threads| SHEET.cell(&format!("kind={kind} mib={mib} threads={threads}"));
                 // One size shows the limits, and more threads than processors do not raise them.
                 let least = scope.pick([1, scope.processors, 1, 1]);
                 let is_copy = kind == "copy";
@@ -66,32 +91,10 @@ impl Experiment for Copy {
             }
             // A thread beside needs a processor of its own.
             if scope.processors > 1 && scope.effort != Effort::Quick && mib == sizes[sizes.len() - 1] {
-                cells.push(Cell::of("copy").with("kind", "read-scrub").with("mib", mib).with("threads", 1));
+                cells.push(SHEET.cell(&format!("kind=read-scrub mib={mib} threads=1")));
             }
         }
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[("kind", "copy")],
-            columns: &[
-                Column { head: "cold ms", values: |_, found| wall_ms(found, "cold") },
-                Column { head: "cold us/page", values: |cell, found| us_per_page(cell, found, "cold") },
-                Column { head: "cold GB/s", values: |cell, found| gb_per_s(cell, found, "cold") },
-                Column { head: "warm ms", values: |_, found| wall_ms(found, "warm") },
-                Column { head: "warm us/page", values: |cell, found| us_per_page(cell, found, "warm") },
-                Column { head: "warm GB/s", values: |cell, found| gb_per_s(cell, found, "warm") },
-                // Of the other kinds.
-                Column { head: "limit ms", values: |_, found| wall_ms(found, "timed") },
-                Column { head: "limit GB/s", values: |cell, found| gb_per_s(cell, found, "timed") },
-            ],
-            theirs: Vec::new(),
-        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -108,18 +111,13 @@ impl Experiment for Copy {
         let kind = cell.choice("kind", &KINDS)?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let array = || Region::base_pages(len_bytes, page::size());
-        let trial: Box<dyn Trial> = match kind {
-            Kind::Copy => Box::new(Copying { source: array()?, target: array()?, threads }),
-            Kind::Read | Kind::Write | Kind::ReadScrub => Box::new(Limit {
-                array: array()?,
-                threads,
-                reads: kind != Kind::Write,
-                is_beside: kind == Kind::ReadScrub,
-                beside: None,
-                sum: 0,
-            }),
-        };
-        Ok(trial)
+        Ok(match kind {
+            Kind::Copy => Steps::of(Copying { source: array()?, target: array()?, threads }, Copying::steps),
+            Kind::Read | Kind::Write | Kind::ReadScrub => {
+                let limit = Limit { array: array()?, threads, kind, others: None, sum: 0 };
+                Steps::of(limit, Limit::steps)
+            }
+        })
     }
 }
 
@@ -141,14 +139,14 @@ const KINDS: [(&str, Kind); 4] =
     [("copy", Kind::Copy), ("read", Kind::Read), ("write", Kind::Write), ("read-scrub", Kind::ReadScrub)];
 
 /// Starts a thread that zeroes memory, block after block.
-fn scrub_beside() -> Result<Beside, Refusal> {
+fn scrub_beside() -> Result<Others, Refusal> {
     let mut memory = Region::base_pages(SCRUB_BYTES, page::size())?;
     memory.touch_write(page::size());
     // The first call in a process finds out which engine is fastest.
     let engine =
         Present::named(zero::ahead().name()).ok_or_else(|| Refusal("copy: no engine zeroes here".into()))?;
     let scrubbed = Mutex::new((memory, 0));
-    Ok(Beside::start(1, 1, move || {
+    Ok(Others::threads(1, 1, move || {
         let mut scrubbed = scrubbed.lock().unwrap_or_else(PoisonError::into_inner);
         let (memory, at) = &mut *scrubbed;
         let block = &mut memory.bytes_mut()[*at..*at + TURN_BYTES];
@@ -165,44 +163,41 @@ struct Copying {
     threads: usize,
 }
 
-impl Trial for Copying {
-    fn phases(&self) -> Vec<Phase> {
+impl Copying {
+    fn steps(&self) -> Vec<Step<Self>> {
         let (len_bytes, threads) = (self.source.len_bytes(), self.threads);
         let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
+        let check = |name| Phase::new(name, 0, 0).work(lines).sum(1);
         vec![
-            Phase::new("setup", pages, 0).work(lines),
-            Phase::new("cold", pages, threads).work(lines),
-            Phase::new("check-cold", 0, 0).work(lines).sum(1),
-            Phase::new("change", 0, 0).work(pages),
-            Phase::new("warm", 0, threads).work(lines),
-            Phase::new("check-warm", 0, 0).work(lines).sum(1),
+            (Phase::new("setup", pages, 0).work(lines), |this, notes| {
+                team::note_processors(notes);
+                Ok(datafile::fill(this.source.bytes_mut(), &mut Rng::from_seed(SEED)))
+            }),
+            (Phase::new("cold", pages, threads).work(lines), Self::copy),
+            (check("check-cold"), Self::check),
+            (Phase::new("change", 0, 0).work(pages), |this, _| {
+                let pages = this.source.bytes_mut().iter_mut().step_by(page::size());
+                pages.for_each(|byte| *byte = !*byte);
+                Ok(0)
+            }),
+            (Phase::new("warm", 0, threads).work(lines), Self::copy),
+            (check("check-warm"), Self::check),
         ]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        match phase {
-            0 => {
-                team::note_processors(notes);
-                Ok(datafile::fill(self.source.bytes_mut(), &mut Rng::from_seed(SEED)))
-            }
-            1 | 4 => {
-                let sources = team::parts(self.source.len_bytes() / LINE_BYTES, self.threads);
-                let targets = team::cut(self.target.bytes_mut(), self.threads, LINE_BYTES);
-                let source = self.source.bytes();
-                let parts = sources.into_iter().zip(targets).collect();
-                let done = team::together(parts, |(part, target)| {
-                    target.copy_from_slice(&source[part.start * LINE_BYTES..part.end * LINE_BYTES]);
-                    Ok(0)
-                })?;
-                Ok(done.noted(notes, false))
-            }
-            3 => {
-                let pages = self.source.bytes_mut().iter_mut().step_by(page::size());
-                pages.for_each(|byte| *byte = !*byte);
-                Ok(0)
-            }
-            _ => Ok(u64::from(self.source.bytes() == self.target.bytes())),
-        }
+    fn copy(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let sources = team::parts(self.source.len_bytes() / LINE_BYTES, self.threads);
+        let targets = team::cut(self.target.bytes_mut(), self.threads, LINE_BYTES);
+        let source = self.source.bytes();
+        let done = team::together(sources.into_iter().zip(targets).collect(), |(part, target)| {
+            target.copy_from_slice(&source[part.start * LINE_BYTES..part.end * LINE_BYTES]);
+            Ok(0)
+        })?;
+        Ok(done.noted(notes, false))
+    }
+
+    fn check(&mut self, _: &mut Notes) -> Result<u64, Refusal> {
+        Ok(u64::from(self.source.bytes() == self.target.bytes()))
     }
 }
 
@@ -210,63 +205,62 @@ impl Trial for Copying {
 struct Limit {
     array: Region,
     threads: usize,
-    reads: bool,
-    /// Whether a thread zeroes memory meanwhile.
-    is_beside: bool,
-    beside: Option<Beside>,
+    kind: Kind,
+    /// The thread that zeroes memory meanwhile.
+    others: Option<Others>,
     /// The sum that reading must find.
     sum: u64,
 }
 
-impl Trial for Limit {
-    fn phases(&self) -> Vec<Phase> {
+impl Limit {
+    fn steps(&self) -> Vec<Step<Self>> {
         let len_bytes = self.array.len_bytes();
         let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
-        let checked = if self.reads { 1 } else { len_bytes as u64 };
-        let mut setup = Phase::new("setup", pages, 0).touches(pages);
-        if self.is_beside {
-            // The memory that is zeroed, the thread's own, and what the engines are tried on.
-            let scrubbed = SCRUB_BYTES / page::size();
-            let tried = zero::TRIAL_BYTES / page::size();
-            let most = Phase::new("", pages + scrubbed + tried, 1).faults;
-            setup = setup.faults((pages + scrubbed) as u64..=*most.end());
-        }
-        let mut phases = vec![
-            setup,
-            Phase::new("timed", 0, self.threads).work(lines),
-            Phase::new("check", 0, 0).work(lines).sum(checked),
+        let is_scrubbed = self.kind == Kind::ReadScrub;
+        // The memory that is zeroed, the thread's own, and what the engines are tried on.
+        let [scrubbed, tried] =
+            [SCRUB_BYTES, zero::TRIAL_BYTES].map(|bytes| if is_scrubbed { bytes / page::size() } else { 0 });
+        let setup = Phase::new("setup", pages + scrubbed, usize::from(is_scrubbed));
+        let checked = if self.kind == Kind::Write { len_bytes as u64 } else { 1 };
+        let mut steps: Vec<Step<Self>> = vec![
+            (setup.touches(pages).up_to(tried as u64), |this, _| this.set_up()),
+            (Phase::new("timed", 0, self.threads).work(lines), Self::pass),
+            (Phase::new("check", 0, 0).work(lines).sum(checked), |this, _| Ok(this.check())),
         ];
-        phases.extend(self.is_beside.then(|| Phase::new("end", 0, 0).sum(1)));
-        phases
+        if is_scrubbed {
+            steps.push((Phase::new("end", 0, 0).sum(1), |this, notes| Others::end(&mut this.others, notes)));
+        }
+        steps
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if phase == 3 {
-            return self.beside.take().map_or(Ok(0), |beside| beside.end(notes));
+    fn set_up(&mut self) -> Result<u64, Refusal> {
+        if self.kind == Kind::ReadScrub {
+            self.others = Some(scrub_beside()?);
         }
-        if phase == 0 && self.is_beside {
-            self.beside = Some(scrub_beside()?);
+        if self.kind == Kind::Write {
+            self.array.touch_write(page::size());
+            return Ok(0);
         }
-        let (array, reads) = (&mut self.array, self.reads);
-        match (phase, reads) {
-            (0, true) => Ok(datafile::fill(array.bytes_mut(), &mut Rng::from_seed(SEED))),
-            (0, false) => {
-                array.touch_write(page::size());
-                Ok(0)
+        Ok(datafile::fill(self.array.bytes_mut(), &mut Rng::from_seed(SEED)))
+    }
+
+    fn pass(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let reads = self.kind != Kind::Write;
+        let done = team::together(team::cut(self.array.bytes_mut(), self.threads, LINE_BYTES), |part| {
+            if reads {
+                return Ok(datafile::sum(part));
             }
-            (1, _) => {
-                let done = team::together(team::cut(array.bytes_mut(), self.threads, LINE_BYTES), |part| {
-                    if reads {
-                        return Ok(datafile::sum(part));
-                    }
-                    part.fill(std::hint::black_box(WRITTEN));
-                    Ok(0)
-                })?;
-                self.sum = done.sum;
-                Ok(done.noted(notes, false))
-            }
-            (_, true) => Ok(u64::from(self.sum == datafile::sum(array.bytes()))),
-            (_, false) => Ok(array.bytes().iter().filter(|&&byte| byte == WRITTEN).count() as u64),
+            part.fill(std::hint::black_box(WRITTEN));
+            Ok(0)
+        })?;
+        self.sum = done.sum;
+        Ok(done.noted(notes, false))
+    }
+
+    fn check(&self) -> u64 {
+        match self.kind {
+            Kind::Write => self.array.bytes().iter().filter(|&&byte| byte == WRITTEN).count() as u64,
+            _ => u64::from(self.sum == datafile::sum(self.array.bytes())),
         }
     }
 }
@@ -311,7 +305,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_not_made_is_noticed() {
         let array = || Region::base_pages(1 << 15, page::size()).unwrap();
-        let mut copying = Copying { source: array(), target: array(), threads: 1 };
+        let mut copying = Steps::of(Copying { source: array(), target: array(), threads: 1 }, Copying::steps);
         let mut notes = Notes::default();
         for phase in 0..4 {
             let found = copying.run(phase, &mut notes).unwrap();

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use faultless_os::file::{self, FileMap};
 use faultless_os::touch::Region;
@@ -11,7 +10,7 @@ use faultless_os::{advise, page};
 use faultless_prof::price::work;
 
 use crate::cell::{Cell, Refusal};
-use crate::experiment::Phase;
+use crate::experiment::{Notes, Phase};
 
 /// Takes a file out of the page cache. `what` begins the refusal.
 ///
@@ -78,8 +77,8 @@ pub(super) fn fragmented(whole: usize, count: usize, page_bytes: usize) -> Refus
 /// A phase that takes one fault per huge page. At least half of the pages must be huge; the rest may fall back
 /// to base pages.
 pub(super) fn mostly_huge(phase: Phase, base_pages: usize) -> Phase {
-    let (least, most) = phase.faults.clone().into_inner();
-    phase.faults(least..=most + (base_pages as u64).saturating_sub(least) / 2)
+    let least = *phase.faults.start();
+    phase.up_to((base_pages as u64).saturating_sub(least) / 2)
 }
 
 /// Writes a byte of untouched memory; returns how many bytes are resident then. That is everything where the
@@ -87,6 +86,13 @@ pub(super) fn mostly_huge(phase: Phase, base_pages: usize) -> Phase {
 pub(super) fn resident_by_a_write(region: &mut Region) -> u64 {
     *black_box(&mut region.bytes_mut()[0]) = 1;
     region.resident_bytes() as u64
+}
+
+/// Notes how much of these mappings is resident.
+pub(super) fn note_resident(regions: &[Region], notes: &mut Notes) {
+    let resident: usize = regions.iter().map(Region::resident_bytes).sum();
+    notes.add("resident_bytes", resident as f64);
+    notes.add("mapped_bytes", regions.iter().map(Region::len_bytes).sum::<usize>() as f64);
 }
 
 /// Memory from the hugetlb pool; the cell needs this many pages in all.
@@ -120,20 +126,40 @@ pub(super) fn write(memory: &mut [u8], step_bytes: usize) -> u64 {
         .sum()
 }
 
-/// Writes to base pages of memory that threads share, or only reads them, which must find zero. Returns
-/// [`marks`] of these pages.
-pub(super) fn touch(memory: &[AtomicU8], pages: impl Iterator<Item = usize>, turn: u8, writes: bool) -> u64 {
+/// Bytes of a cache line: the shortest of today's processors. Where lines are longer, fewer are accessed than asked for.
+pub(super) const LINE_BYTES: usize = 64;
+
+/// The accesses to a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// To so many lines, from the first on.
+    pub(super) lines: usize,
+    /// Whether they write [`mark`] of the page, or only read, which must find zero.
+    pub(super) writes: bool,
+    /// The turn of the mark.
+    pub(super) turn: u8,
+}
+
+/// Accesses the first byte of the first lines of each page. `at` reads the byte at an offset, after writing the value if
+/// there is one. Returns [`marks`] of these pages for each line, if the memory was zero before: the second byte of each
+/// line is added. It is read last, since reading would map the zero page.
+pub(super) fn touch(
+    pages: impl Iterator<Item = usize>,
+    Access { lines, writes, turn }: Access,
+    mut at: impl FnMut(usize, Option<u8>) -> u8,
+) -> u64 {
     let page_bytes = page::size();
-    let touch = |page| {
-        let (slot, mark) = (&memory[page * page_bytes], mark(page, turn));
-        if writes {
-            slot.store(mark, Ordering::Relaxed);
-            u64::from(black_box(slot).load(Ordering::Relaxed))
-        } else {
-            u64::from(black_box(slot).load(Ordering::Relaxed) ^ mark)
+    let mut sum = 0;
+    for page in pages {
+        let mark = mark(page, turn);
+        for line in 0..lines {
+            let offset = page * page_bytes + line * LINE_BYTES;
+            let value =
+                if writes { black_box(at(offset, Some(mark))) } else { black_box(at(offset, None)) ^ mark };
+            sum += u64::from(value) + u64::from(black_box(at(offset + 1, None)));
         }
-    };
-    pages.map(touch).sum()
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -153,11 +179,23 @@ mod tests {
         let mut memory = [0_u8; 10];
         assert_eq!(write(&mut memory, 3), marks(0..4, 0));
         assert_eq!([memory[3], memory[9], memory[8]], [mark(1, 0), mark(3, 0), 0]);
-        let mut region = Region::base_pages(4 * page::size(), page::size()).unwrap();
-        assert_eq!(touch(region.atomics(), 1..4, 2, false), marks(1..4, 2));
-        assert_eq!(touch(region.atomics(), [1, 3].into_iter(), 2, true), marks(1..2, 2) + marks(3..4, 2));
-        assert_eq!(region.read(3 * page::size()), mark(3, 2));
-        assert_ne!(touch(region.atomics(), 1..4, 2, false), marks(1..4, 2), "it is not zero any more");
+        let mut pages = vec![0_u8; 4 * page::size()];
+        let mut touched = |turn, writes, lines| {
+            touch(1..4, Access { lines, writes, turn }, |at, value| {
+                value.into_iter().for_each(|value| pages[at] = value);
+                pages[at]
+            })
+        };
+        assert_eq!(touched(2, false, 2), 2 * marks(1..4, 2));
+        assert_eq!([touched(2, true, 1), touched(1, true, 3)], [marks(1..4, 2), 3 * marks(1..4, 1)]);
+        assert_ne!(touched(2, false, 1), marks(1..4, 2), "it is not zero any more");
+        pages.fill(1);
+        let mut dirty = |at: usize, value: Option<u8>| {
+            value.into_iter().for_each(|value| pages[at] = value);
+            pages[at]
+        };
+        let access = Access { lines: 1, writes: true, turn: 1 };
+        assert_eq!(touch(0..4, access, &mut dirty), marks(0..4, 1) + 4, "nobody had zeroed it");
         assert_ne!(marks(0..512, 1), marks(0..512, 2));
     }
 

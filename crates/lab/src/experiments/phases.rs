@@ -13,6 +13,8 @@
 //! that runs with interrupts off is counted at the instruction that switches them on again: the shares of the
 //! locks of zone and LRU include the work below them. So compare numbers of threads, not locks.
 
+mod claims;
+
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
@@ -24,8 +26,9 @@ use faultless_trace::stat::{LOCKS, kernel_time, lock_of};
 
 use super::{memory, team};
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, Effort, Experiment, Notes, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values};
 
@@ -45,37 +48,37 @@ const MOST_ROUNDS: usize = 2048;
 /// Faults of reading the names of the kernel's functions: ten to thirty MB of text and tables.
 const NAMES: u64 = 1 << 16;
 
+static SHEET: Sheet = Sheet {
+    name: "phases",
+    about: "What does the kernel spend the time of a first touch on, and what of it on locks?",
+    documents: &[Document::Hardware, Document::Prefault, Document::Prezeroing],
+    parameters: &[
+        Parameter::usual("page", "base", "base or thp"),
+        Parameter::named("threads", "threads that touch one mapping, each its own part"),
+        Parameter::named("samples", "samples that must lie in the fault path"),
+    ],
+    columns: COLUMNS,
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Phases {
-    fn name(&self) -> &'static str {
-        "phases"
-    }
-
-    fn about(&self) -> &'static str {
-        "What does the kernel spend the time of a first touch on, and what of it on locks?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware, Document::Prefault, Document::Prezeroing]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let samples = scope.pick([450, 5_000, 10_000, 10_000]);
         let cell = |page: &str, threads: usize| {
-            Cell::of("phases").with("page", page).with("threads", threads).with("samples", samples)
+            SHEET.cell(&format!("page={page} threads={threads} samples={samples}"))
         };
         let mut counts = vec![1, scope.processors.min(2), scope.processors];
         counts.dedup();
         let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
         let huge = (has_thp && scope.effort >= Effort::Default).then(|| cell("thp", 1));
         counts.into_iter().map(|count| cell("base", count)).chain(huge).collect()
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet { usual: &[("page", "base")], columns: COLUMNS, theirs: Vec::new() }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -99,7 +102,8 @@ impl Experiment for Phases {
         };
         let rounds = rounds(samples, page_ns(page_bytes)? * (len_bytes / page_bytes) as f64);
         let region = Shared::new(region);
-        Ok(Box::new(Sampled { region, page_bytes, threads, rounds, samples, samplers: Vec::new() }))
+        let sampled = Sampled { region, page_bytes, threads, rounds, samples, samplers: Vec::new() };
+        Ok(Steps::of(sampled, Sampled::steps))
     }
 }
 
@@ -137,8 +141,8 @@ struct Sampled {
     samplers: Vec<Sampler>,
 }
 
-impl Trial for Sampled {
-    fn phases(&self) -> Vec<Phase> {
+impl Sampled {
+    fn steps(&self) -> Vec<Step<Self>> {
         let touches = self.touches();
         let mut touch = Phase::new("touch", touches, self.threads).touches(touches).sum(touches as u64);
         if self.page_bytes > page::size() {
@@ -146,15 +150,9 @@ impl Trial for Sampled {
         }
         // Reading a ring maps its pages.
         let rings = (self.threads * (RING / page::size() + 2)) as u64;
-        vec![touch, Phase::new(NAMES_PHASE, 0, 0).faults(0..=NAMES + rings)]
+        vec![(touch, Self::touch), (Phase::new(NAMES_PHASE, 0, 0).up_to(NAMES + rings), Self::name)]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if phase == 0 { self.touch(notes) } else { self.name(notes) }
-    }
-}
-
-impl Sampled {
     fn touches(&self) -> usize {
         self.region.atomics().len() / self.page_bytes * self.rounds
     }

@@ -11,8 +11,13 @@
 //! hugetlb (with slabs of 2 MiB), and everything in the set-up (`prewarm`). One way is not in the report:
 //! keeping an empty slab for the next one (`kept`).
 //!
+//! hakmem does more between the faults than this allocator. `work=` adds so many steps of arithmetic to each operation. With
+//! some amount of it, the kernel has the share of the time that the report gives.
+//!
 //! The cells `trap=` show when memory that was to be populated faults all the same: see [`traps`].
 
+mod claims;
+mod mixed;
 mod traps;
 
 use faultless_os::touch::{Advice, Populate, Region};
@@ -20,45 +25,61 @@ use faultless_os::{advise, page};
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Effort, Experiment, Notes, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Column, DocumentRow, Effort, Experiment, Parameter, Remark, Scope, Sheet, Trial,
 };
-use crate::results::{Quantities, values, wall_ns};
+use crate::results::{Quantities, faults, wall_ns};
+use mixed::MEAN;
 
 pub(super) struct Prefault;
 
-/// Slots, sizes and seed of random_mixed, and the slab, as in the report.
-const SLOTS: usize = 256;
-const HEAD: usize = 16;
-const LEAST: usize = 16;
-const SPREAD: u32 = 0x3ff;
-const SEED: u32 = 42;
+/// Bytes of the report's slab.
 const SLAB: usize = 1 << 20;
 /// Most slabs at one time, unless they are prewarmed: those with a live object. A slab holds some 2000 objects.
 const SLABS: usize = 32;
-/// Bytes of an operation on average.
-const MEAN: usize = HEAD + LEAST + SPREAD as usize / 2 + 1;
 /// Its operations.
 const OPERATIONS: usize = 1_000_000;
+/// Steps of work in each operation, of 2 ns each: the kernel takes 55 to 75 % of the time beside one of these amounts where a
+/// fault costs 0.2 to 4 us.
+const WORK: [usize; 5] = [8, 16, 32, 64, 128];
+
+static SHEET: Sheet = Sheet {
+    name: "prefault",
+    about: "Does prefaulting help an allocator that maps in the timed loop, and does each way really populate?",
+    documents: &[Document::Prefault],
+    parameters: &[
+        Parameter::named(
+            "way",
+            "none, touch, memset, map-populate, populate-write, thp, hugetlb, prewarm or kept: how slabs become resident",
+        ),
+        Parameter::named("operations", "operations of random_mixed; 1000000 in the report"),
+        Parameter::usual("work", "0", "steps of arithmetic in each operation, of some 2 ns"),
+        Parameter::named(
+            "trap",
+            "instead of a way: a case in which memory that was to be populated may fault",
+        ),
+        Parameter::named("mib", "MiB of a trap"),
+    ],
+    columns: &[
+        Column { head: "page faults", values: |_, found| faults(found, "timed") },
+        Column { head: "M ops/s", values: million_per_s },
+    ],
+    theirs: report_rows,
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    ..Sheet::BLANK
+};
 
 impl Experiment for Prefault {
-    fn name(&self) -> &'static str {
-        "prefault"
-    }
-
-    fn about(&self) -> &'static str {
-        "Does prefaulting help an allocator that maps in the timed loop, and does each way really populate?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Prefault]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let operations = scope.pick([20_000, 200_000, OPERATIONS, OPERATIONS]);
-        let of = |way: &str, operations: usize| {
-            Cell::of("prefault").with("way", way).with("operations", operations)
-        };
+        let of = |way: &str, operations: usize| SHEET.cell(&format!("way={way} operations={operations}"));
         let mut ways = vec!["none", "touch", "memset", "map-populate", "prewarm", "kept"];
         if scope.host.kernel.at_least(5, 14) != Some(false) {
             ways.push("populate-write");
@@ -73,26 +94,16 @@ impl Experiment for Prefault {
         if scope.effort >= Effort::Default {
             cells.push(of("memset", 5 * OPERATIONS));
         }
+        let amounts = scope.pick([&WORK[..1], &WORK[3..4], &WORK, &WORK]);
+        for way in ["none", "memset", "prewarm", "kept"] {
+            cells.extend(
+                amounts
+                    .iter()
+                    .map(|work| SHEET.cell(&format!("way={way} operations={operations} work={work}"))),
+            );
+        }
         cells.extend(traps::cells(scope));
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[],
-            columns: &[
-                Column {
-                    head: "page faults",
-                    values: |_, found| values(found, "timed", "minor_faults").unwrap_or_default().to_vec(),
-                },
-                Column { head: "M ops/s", values: million_per_s },
-            ],
-            theirs: report_rows(),
-        }
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -100,6 +111,7 @@ impl Experiment for Prefault {
             return traps::memory_bytes(cell);
         }
         let (way, operations) = (Way::of(cell)?, cell.number("operations")?);
+        cell.count("work")?;
         let slabs = if way == Way::Prewarm { operations * MEAN / SLAB + 2 } else { SLABS };
         Ok((slabs * way.slab_bytes()) as u64)
     }
@@ -115,14 +127,7 @@ impl Experiment for Prefault {
             Way::MapPopulate => advise::disable_thp()?,
             _ => {}
         }
-        let count = Count::of(operations, way, page::size());
-        Ok(Box::new(Mixed {
-            way,
-            operations,
-            count,
-            allocator: Allocator::new(way),
-            slots: vec![None; SLOTS],
-        }))
+        Ok(mixed::trial(way, operations, cell.count("work")?))
     }
 }
 
@@ -193,236 +198,6 @@ impl Way {
     }
 }
 
-/// xorshift32, as in the report's benchmark.
-#[derive(Clone, Copy)]
-struct Random(u32);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 17;
-        self.0 ^= self.0 << 5;
-        self.0
-    }
-
-    /// Slot and size of the next operation.
-    fn operation(&mut self) -> (usize, usize) {
-        let random = self.next();
-        (random as usize % SLOTS, LEAST + (random & SPREAD) as usize)
-    }
-}
-
-/// The touches that follow from the random numbers alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Count {
-    slabs: usize,
-    /// Pages with the byte of at least one object.
-    pages: usize,
-    /// The sum of the bytes that are read when objects are freed.
-    sum: u64,
-    /// Most slabs at one time where empty ones are used again.
-    kept: usize,
-}
-
-impl Count {
-    fn of(operations: usize, way: Way, page: usize) -> Self {
-        let len = way.slab_bytes();
-        let mut random = Random(SEED);
-        let mut found = Self { slabs: 1, pages: 0, sum: 0, kept: 1 };
-        let (mut used, mut last_page) = (0, usize::MAX);
-        let mut slots: Vec<Option<(usize, u8)>> = vec![None; SLOTS];
-        let mut live = vec![0_usize];
-        let (mut there, mut free) = (1_usize, 0_usize);
-        for operation in 0..operations {
-            let (slot, size) = random.operation();
-            if let Some((slab, byte)) = slots[slot].take() {
-                found.sum += u64::from(byte);
-                live[slab] -= 1;
-                // An empty slab is free unless new objects still go into it.
-                free += usize::from(live[slab] == 0 && slab + 1 != live.len());
-            }
-            if used + HEAD + size > len {
-                free += usize::from(live.last() == Some(&0));
-                if free > 0 {
-                    free -= 1
-                } else {
-                    there += 1
-                }
-                found.kept = found.kept.max(there);
-                found.slabs += 1;
-                live.push(0);
-                (used, last_page) = (0, usize::MAX);
-            }
-            let touched = (used + HEAD) / page;
-            found.pages += usize::from(touched != last_page);
-            last_page = touched;
-            used += HEAD + size;
-            if let Some(count) = live.last_mut() {
-                *count += 1;
-            }
-            slots[slot] = Some((live.len() - 1, operation as u8));
-        }
-        found
-    }
-}
-
-/// The slab allocator.
-struct Allocator {
-    way: Way,
-    slab_bytes: usize,
-    /// By number; `None` once unmapped. New objects go into the last one.
-    slabs: Vec<Option<Slab>>,
-    used: usize,
-    /// Resident slabs that wait to be used: prewarmed or kept ones.
-    ready: Vec<Region>,
-}
-
-struct Slab {
-    memory: Region,
-    live: usize,
-}
-
-/// An object: slab and offset of its byte.
-#[derive(Clone, Copy)]
-struct Object {
-    slab: u32,
-    at: u32,
-}
-
-impl Allocator {
-    fn new(way: Way) -> Self {
-        Self { way, slab_bytes: way.slab_bytes(), slabs: Vec::new(), used: 0, ready: Vec::new() }
-    }
-
-    fn prewarm(&mut self, slabs: usize) -> Result<(), Refusal> {
-        for _ in 0..slabs {
-            self.ready.push(self.way.slab(self.slab_bytes)?);
-        }
-        Ok(())
-    }
-
-    fn alloc(&mut self, size: usize, byte: u8) -> Result<Object, Refusal> {
-        if self.slabs.is_empty() || self.used + HEAD + size > self.slab_bytes {
-            self.next_slab()?;
-        }
-        let (slab, at) = (self.slabs.len() - 1, self.used + HEAD);
-        if let Some(Some(slab)) = self.slabs.last_mut() {
-            slab.memory.bytes_mut()[at] = byte;
-            slab.live += 1;
-        }
-        self.used += HEAD + size;
-        Ok(Object { slab: slab as u32, at: at as u32 })
-    }
-
-    fn next_slab(&mut self) -> Result<(), Refusal> {
-        let left = self.slabs.len().wrapping_sub(1);
-        self.release_if_empty(left);
-        let memory = match self.ready.pop() {
-            Some(memory) => memory,
-            None => self.way.slab(self.slab_bytes)?,
-        };
-        self.slabs.push(Some(Slab { memory, live: 0 }));
-        self.used = 0;
-        Ok(())
-    }
-
-    /// Frees an object; returns its byte.
-    fn free(&mut self, object: Object) -> u8 {
-        let number = object.slab as usize;
-        let Some(Some(slab)) = self.slabs.get_mut(number) else { return 0 };
-        let byte = slab.memory.bytes()[object.at as usize];
-        slab.live -= 1;
-        if number + 1 != self.slabs.len() {
-            self.release_if_empty(number);
-        }
-        byte
-    }
-
-    fn release_if_empty(&mut self, number: usize) {
-        let Some(place) = self.slabs.get_mut(number) else { return };
-        if place.as_ref().is_some_and(|slab| slab.live == 0)
-            && let Some(slab) = place.take()
-            && self.way == Way::Kept
-        {
-            self.ready.push(slab.memory);
-        }
-    }
-}
-
-struct Mixed {
-    way: Way,
-    operations: usize,
-    count: Count,
-    allocator: Allocator,
-    slots: Vec<Option<Object>>,
-}
-
-impl Trial for Mixed {
-    fn phases(&self) -> Vec<Phase> {
-        let Count { slabs, pages, sum, kept } = self.count;
-        let slab_pages = self.way.slab_bytes() / page::size();
-        let (setup, timed) = match self.way {
-            Way::Prewarm => (slabs * slab_pages, 0),
-            Way::None => (0, pages),
-            Way::Thp | Way::Hugetlb => (0, slabs),
-            Way::Kept => (0, pages.min(kept * slab_pages)),
-            _ => (0, slabs * slab_pages),
-        };
-        let mut in_loop = Phase::new("timed", timed, 0).work(self.operations).sum(sum);
-        if self.way == Way::Thp {
-            in_loop = memory::mostly_huge(in_loop, pages);
-        }
-        if self.way == Way::Kept {
-            // The last one may be new and almost empty.
-            let most = *in_loop.faults.end();
-            in_loop = in_loop.faults(timed.saturating_sub(slab_pages) as u64..=most);
-        }
-        let is_whole = self.way.is_at_once() || self.way.is_huge();
-        let resident = if is_whole { self.way.slab_bytes() } else { page::size() };
-        let look = if self.way.is_at_once() { slab_pages } else { 1 };
-        vec![Phase::new("setup", setup, 0), Phase::new("look", look, 0).sum(resident as u64), in_loop]
-    }
-
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        match phase {
-            0 => {
-                // The tables are made and written here, so that only slabs fault in the loop.
-                self.allocator.slabs.resize_with(self.count.slabs + 1, || None);
-                self.allocator.slabs.clear();
-                if self.way == Way::Prewarm {
-                    self.allocator.prewarm(self.count.slabs)?;
-                }
-                Ok(0)
-            }
-            1 => {
-                let mut slab = self.way.slab(self.allocator.slab_bytes)?;
-                notes.add("resident_bytes", slab.resident_bytes() as f64);
-                notes.add("mapped_bytes", slab.len_bytes() as f64);
-                Ok(memory::resident_by_a_write(&mut slab))
-            }
-            _ => {
-                notes.add("slabs", self.count.slabs as f64);
-                notes.add("slab_pages", (self.way.slab_bytes() / page::size()) as f64);
-                self.mix()
-            }
-        }
-    }
-}
-
-impl Mixed {
-    fn mix(&mut self) -> Result<u64, Refusal> {
-        let (mut random, mut sum) = (Random(SEED), 0);
-        for operation in 0..self.operations {
-            let (slot, size) = random.operation();
-            if let Some(object) = self.slots[slot].take() {
-                sum += u64::from(self.allocator.free(object));
-            }
-            self.slots[slot] = Some(self.allocator.alloc(size, operation as u8)?);
-        }
-        Ok(sum)
-    }
-}
-
 fn million_per_s(cell: &Cell, found: &Quantities) -> Vec<f64> {
     let operations = cell.number("operations").unwrap_or(0) as f64;
     wall_ns(found, "timed").iter().map(|ns| operations * 1e3 / ns).collect()
@@ -453,64 +228,3 @@ const CHARTS: &[Chart] = &[Chart {
     remark: |_| Remark::new("The document's second figure for memset is of five million operations."),
     ..Chart::BLANK
 }];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trial;
-
-    fn measured(way: &str) -> crate::Sample {
-        trial::measure(&Prefault, &Cell::of("prefault").with("way", way).with("operations", 20_000))
-    }
-
-    #[test]
-    fn the_count_of_the_report_follows_from_bytes_never_used_again() {
-        let pages = Count::of(OPERATIONS, Way::None, 4 << 10).pages as f64;
-        assert!((pages / 132_507.0 - 1.0).abs() < 0.01, "{pages}");
-    }
-
-    #[test]
-    fn every_object_is_found_again_as_it_was_written() {
-        for way in ["none", "touch", "memset", "prewarm", "kept"] {
-            let sample = measured(way);
-            // Other tests fault in this process too: `faultless lab verify` checks the counts.
-            let wrong: Vec<_> =
-                sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
-            assert!(sample.refused.is_none() && wrong.is_empty(), "{way}: {:?} {wrong:?}", sample.refused);
-        }
-    }
-
-    #[test]
-    fn prewarming_moves_the_faults_and_keeping_removes_them() {
-        let faults = |way| {
-            let cell = Cell::of("prefault").with("way", way).with("operations", 20_000);
-            let phases = Prefault.trial(&cell).unwrap().phases();
-            let of = |name| *phases.iter().find(|phase| phase.name == name).unwrap().faults.start();
-            [of("setup"), of("timed")]
-        };
-        let ([_, none], [moved, prewarm], [_, kept]) = (faults("none"), faults("prewarm"), faults("kept"));
-        assert!(prewarm == 0 && moved >= none, "{prewarm} {moved} {none}");
-        assert!(kept < none / 2, "{kept} {none}");
-    }
-
-    #[test]
-    fn the_allocator_maps_and_keeps_as_many_slabs_as_were_counted() {
-        for way in [Way::None, Way::Kept] {
-            let count = Count::of(20_000, way, page::size());
-            let allocator = Allocator::new(way);
-            let mut mixed = Mixed { way, operations: 20_000, count, allocator, slots: vec![None; SLOTS] };
-            assert_eq!(mixed.mix().unwrap(), count.sum);
-            assert_eq!(mixed.allocator.slabs.len(), count.slabs);
-            let there = mixed.allocator.ready.len() + mixed.allocator.slabs.iter().flatten().count();
-            assert!(
-                if way == Way::Kept { there == count.kept } else { there < count.slabs },
-                "{there} {count:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_way_is_named() {
-        assert!(measured("hope").refused.unwrap().contains("way=hope"));
-    }
-}

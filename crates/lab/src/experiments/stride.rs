@@ -7,19 +7,25 @@
 //! | `zeroed` | two per page in the loop: the read maps the zero page, the write copies it |
 //! | `ones` | one per page in the set-up, which writes a one to every element |
 //! | `prefaulted` | one per page in the set-up, which writes once to every page |
+//! | `zeroes` | the same with the document's zeroes, in a vector of the language's own |
 //! | `shared` | as `zeroed`; two strides use the array one after the other, and the first pays for both |
 //!
 //! The timed loop is the document's, element by element and nothing else. Its effect is summed up in a phase of its
 //! own, `check`, so that no other arithmetic is timed.
 
-use faultless_os::page;
+mod chain;
+mod claims;
+
 use faultless_os::touch::Region;
+use faultless_os::{advise, page};
 use faultless_trace::measurement::median;
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
+use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Document, DocumentRow, Experiment, Measured, Notes, Phase, Remark, Scope, Sheet, Trial,
+    Chart, Column, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope, Sheet,
+    Step, Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 
@@ -30,65 +36,84 @@ const SECOND_STRIDE: usize = 16;
 /// Bytes of an element.
 const ELEMENT: usize = size_of::<i32>();
 
+static SHEET: Sheet = Sheet {
+    name: "stride",
+    about: "Does touching every 16th element take as long as touching each, and how does that depend on the array's memory?",
+    documents: &[Document::Oops, Document::Queue],
+    parameters: &[
+        Parameter::named(
+            "array",
+            "shared, zeroed, ones or prefaulted; or chain: loads that wait for each other",
+        ),
+        Parameter::named("mib", "MiB of the array"),
+        Parameter::named("stride", "stride in elements of 4 bytes"),
+        Parameter::named("kib", "KiB of the chain, a power of two"),
+    ],
+    varied: &[],
+    columns: &[
+        Column { head: "duration ms", values: |cell, found| wall_ms(found, loop_of(cell)) },
+        // The second loop over the array that both share.
+        Column { head: "then stride 16 ms", values: |_, found| wall_ms(found, "second") },
+        Column { head: "page faults", values: |_, found| faults(found) },
+    ],
+    theirs: durations_of_document,
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    parts: &[Part {
+        name: "latency",
+        about: "How much longer than a hit in the first cache does a load from memory take?",
+        has: is_chain,
+        varied: &[],
+        columns: &[Column { head: "ns per load", values: chain::load_ns }],
+        theirs: Vec::new,
+    }],
+};
+
 impl Experiment for Stride {
-    fn name(&self) -> &'static str {
-        "stride"
-    }
-
-    fn about(&self) -> &'static str {
-        "Does touching every 16th element take as long as touching each, and how does that depend on the array's memory?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Oops]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 64, 256, 256]);
-        let strides: &[usize] = scope.pick([
-            &[16],
-            &[1, 16],
-            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
-            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
-        ]);
-        let cell = |array: &str, stride: usize| {
-            Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride)
-        };
+        let all: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+        let strides: &[usize] = scope.pick([&[16], &[1, 16], all, all]);
+        let cell =
+            |array: &str, stride: usize| SHEET.cell(&format!("array={array} mib={mib} stride={stride}"));
         let mut cells = vec![cell("shared", 1)];
+        cells.push(cell("zeroes", 1));
         for array in ["zeroed", "ones", "prefaulted"] {
             cells.extend(strides.iter().map(|&stride| cell(array, stride)));
         }
+        cells.extend(chain::sizes(scope).iter().map(|kib| SHEET.cell(&format!("array=chain kib={kib}"))));
         cells
     }
 
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[],
-            columns: &[
-                Column { head: "duration ms", values: |cell, found| wall_ms(found, loop_of(cell)) },
-                // The second loop over the array that both share.
-                Column { head: "then stride 16 ms", values: |_, found| wall_ms(found, "second") },
-                Column { head: "page faults", values: |_, found| faults(found) },
-            ],
-            theirs: durations_of_document(),
-        }
-    }
-
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if is_chain(cell) {
+            return chain::memory_bytes(cell);
+        }
         cell.choice("array", &ARRAYS)?;
         cell.number("stride")?;
         Ok(cell.mib("mib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        if is_chain(cell) {
+            return chain::trial(cell);
+        }
         let (array, stride) = (cell.choice("array", &ARRAYS)?, cell.number("stride")?);
-        let (len_bytes, line_bytes) = (cell.mib("mib")?, line_bytes());
-        Ok(Box::new(Strided { len_bytes, region: None, array, stride, line_bytes }))
+        let len_bytes = cell.mib("mib")?;
+        if array == Array::Zeroes {
+            advise::disable_thp()?;
+        }
+        Ok(Steps::of(Strided { len_bytes, memory: Memory::None, array, stride }, Strided::steps))
     }
+}
+
+fn is_chain(cell: &Cell) -> bool {
+    cell.text("array") == Ok("chain")
 }
 
 /// The phase of the first loop.
@@ -112,28 +137,41 @@ enum Array {
     Zeroed,
     Ones,
     Prefaulted,
+    /// Prefaulted with zeroes, in a vector.
+    Zeroes,
 }
 
-const ARRAYS: [(&str, Array); 4] = [
+const ARRAYS: [(&str, Array); 5] = [
     ("shared", Array::Shared),
     ("zeroed", Array::Zeroed),
     ("ones", Array::Ones),
     ("prefaulted", Array::Prefaulted),
+    ("zeroes", Array::Zeroes),
 ];
 
 struct Strided {
     len_bytes: usize,
     /// Mapped by the set-up, so that the phase shows what that costs.
-    region: Option<Region>,
+    memory: Memory,
     array: Array,
     stride: usize,
-    line_bytes: Option<f64>,
 }
 
-/// Bytes of a line of the first-level cache, as the processor reports them.
-fn line_bytes() -> Option<f64> {
-    let path = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size";
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+enum Memory {
+    None,
+    Region(Region),
+    Vector(Vec<[u8; ELEMENT]>),
+}
+
+/// A vector of zeroes as the document makes it: zeroed memory, and then a zero written to every page. Both in one function,
+/// so that the compiler sees what it might leave out.
+#[inline(never)]
+fn zeroes(elements: usize) -> Vec<[u8; ELEMENT]> {
+    let mut vector = vec![[0; ELEMENT]; elements];
+    for element in (0..elements).step_by(page::size() / ELEMENT) {
+        vector[element] = [0; ELEMENT];
+    }
+    vector
 }
 
 /// The document's loop, without its check of the index: `for i in (0..len).step_by(stride) { array[i] *= 3 }`.
@@ -162,73 +200,84 @@ impl Strided {
     }
 
     fn array(&mut self) -> Result<&mut [[u8; ELEMENT]], Refusal> {
-        let region = self.region.as_mut().ok_or_else(|| Refusal("stride: nothing was mapped".into()))?;
-        Ok(region.bytes_mut().as_chunks_mut().0)
+        match &mut self.memory {
+            Memory::None => Err(Refusal("stride: nothing was mapped".into())),
+            Memory::Region(region) => Ok(region.bytes_mut().as_chunks_mut().0),
+            Memory::Vector(vector) => Ok(vector),
+        }
     }
 }
 
-/// The sum of every `stride`-th element.
-fn sum(array: &[[u8; ELEMENT]], stride: usize) -> u64 {
-    let elements = array.iter().step_by(stride);
-    elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element))))
-}
-
-impl Trial for Strided {
-    fn phases(&self) -> Vec<Phase> {
+impl Strided {
+    fn steps(&self) -> Vec<Step<Self>> {
         let (pages, work) = (self.pages(), self.elements(self.stride));
         // Every page has a touched element, up to the stride of a page; longer strides skip pages.
         let touched = pages.min(work);
-        let one_sum = 3 * work as u64;
-        let check = |work: usize, sum| Phase::new("check", 0, 0).work(work).sum(sum);
-        match self.array {
-            Array::Shared => vec![
-                Phase::new("setup", 0, 0),
-                Phase::new("first", 2 * pages, 0).work(work),
-                Phase::new("change", 0, 0).touches(pages),
-                Phase::new("second", 0, 0).work(self.elements(SECOND_STRIDE)),
-                check(self.elements(SECOND_STRIDE), self.marked_sum(SECOND_STRIDE)),
-            ],
-            Array::Zeroed => {
-                let timed = Phase::new("timed", 2 * touched, 0).work(work);
-                vec![Phase::new("setup", 0, 0), timed, check(work, 0)]
+        let (setup, faults, sum) = match self.array {
+            Array::Shared => return self.shared_steps(),
+            Array::Zeroed => (Phase::new("setup", 0, 0), 2 * touched, 0),
+            Array::Ones => (Phase::new("setup", pages, 0).work(self.elements(1)), 0, 3 * work as u64),
+            Array::Prefaulted | Array::Zeroes => {
+                (Phase::new("setup", pages, 0).touches(pages), 0, self.marked_sum(self.stride))
             }
-            Array::Ones => vec![
-                Phase::new("setup", pages, 0).work(self.elements(1)),
-                Phase::new("timed", 0, 0).work(work),
-                check(work, one_sum),
-            ],
-            Array::Prefaulted => {
-                vec![
-                    Phase::new("setup", pages, 0).touches(pages),
-                    Phase::new("timed", 0, 0).work(work),
-                    check(work, self.marked_sum(self.stride)),
-                ]
-            }
-        }
+        };
+        let change: Step<Self> = (Phase::new("change", 0, 0).touches(pages), |this, _| this.mark());
+        let change = (self.array == Array::Zeroes).then_some(change);
+        let timed: Step<Self> =
+            (Phase::new("timed", faults, 0).work(work), |this, _| this.workload(this.stride));
+        let check: Step<Self> =
+            (Phase::new("check", 0, 0).work(work).sum(sum), |this, _| this.check(this.stride));
+        std::iter::once((setup, Self::set_up as fn(&mut Self, &mut Notes) -> Result<u64, Refusal>))
+            .chain(change)
+            .chain([timed, check])
+            .collect()
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if phase == 0 {
-            let region = Region::base_pages(self.len_bytes, page::size())?;
-            notes.add("mapped_bytes", region.len_bytes() as f64);
-            notes.add("resident_bytes", region.resident_bytes() as f64);
-            self.line_bytes.into_iter().for_each(|bytes| notes.add("line_bytes", bytes));
-            self.region = Some(region);
+    fn shared_steps(&self) -> Vec<Step<Self>> {
+        let (pages, second) = (self.pages(), self.elements(SECOND_STRIDE));
+        let sum = self.marked_sum(SECOND_STRIDE);
+        vec![
+            (Phase::new("setup", 0, 0), Self::set_up),
+            (Phase::new("first", 2 * pages, 0).work(self.elements(self.stride)), |this, _| {
+                this.workload(this.stride)
+            }),
+            (Phase::new("change", 0, 0).touches(pages), |this, _| this.mark()),
+            (Phase::new("second", 0, 0).work(second), |this, _| this.workload(SECOND_STRIDE)),
+            (Phase::new("check", 0, 0).work(second).sum(sum), |this, _| this.check(SECOND_STRIDE)),
+        ]
+    }
+
+    fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        if self.array == Array::Zeroes {
+            self.memory = Memory::Vector(zeroes(self.len_bytes / ELEMENT));
+            return Ok(0);
         }
-        let stride = self.stride;
-        match (phase, self.array) {
-            (0, Array::Shared | Array::Zeroed) => {}
-            (0, Array::Ones) => self.array()?.fill(1_i32.to_ne_bytes()),
-            // Not zero, so that the values show afterwards whether the loop was run.
-            (0, Array::Prefaulted) | (2, Array::Shared) => {
-                memory::write(self.array()?.as_flattened_mut(), page::size());
-            }
-            (1, _) => workload(self.array()?, stride),
-            (3, _) => workload(self.array()?, SECOND_STRIDE),
-            (_, Array::Shared) => return Ok(sum(self.array()?, SECOND_STRIDE)),
-            _ => return Ok(sum(self.array()?, stride)),
+        let region = Region::base_pages(self.len_bytes, page::size())?;
+        memory::note_resident(std::slice::from_ref(&region), notes);
+        self.memory = Memory::Region(region);
+        match self.array {
+            Array::Ones => self.array()?.fill(1_i32.to_ne_bytes()),
+            Array::Prefaulted => return self.mark(),
+            Array::Shared | Array::Zeroed | Array::Zeroes => {}
         }
         Ok(0)
+    }
+
+    /// Writes to each page. Not zero, so that the values show afterwards whether the loop was run.
+    fn mark(&mut self) -> Result<u64, Refusal> {
+        memory::write(self.array()?.as_flattened_mut(), page::size());
+        Ok(0)
+    }
+
+    fn workload(&mut self, stride: usize) -> Result<u64, Refusal> {
+        workload(self.array()?, stride);
+        Ok(0)
+    }
+
+    /// The sum of every `stride`-th element.
+    fn check(&mut self, stride: usize) -> Result<u64, Refusal> {
+        let elements = self.array()?.iter().step_by(stride);
+        Ok(elements.fold(0_u64, |sum, element| sum.wrapping_add(u64::from(u32::from_ne_bytes(*element)))))
     }
 }
 
@@ -264,20 +313,23 @@ fn durations_of_document() -> Vec<DocumentRow> {
     [shared].into_iter().chain(rows).collect()
 }
 
-const CHARTS: &[Chart] = &[Chart {
-    id: "stride-timed",
-    title: "Every n-th element times three",
-    x: "stride",
-    x_label: "stride in elements of 4 bytes",
-    y_label: "us per MiB of the array",
-    values: |cell, found| {
-        let mib = cell.number("mib").unwrap_or(1) as f64;
-        values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "stride-timed",
+        title: "Every n-th element times three",
+        x: "stride",
+        x_label: "stride in elements of 4 bytes",
+        y_label: "us per MiB of the array",
+        values: |cell, found| {
+            let mib = cell.number("mib").unwrap_or(1) as f64;
+            values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
+        },
+        document: &points(),
+        remark: plateau_found,
+        ..Chart::BLANK
     },
-    document: &points(),
-    remark: plateau_found,
-    ..Chart::BLANK
-}];
+    chain::CHART,
+];
 
 /// The document's array has 256 MiB.
 const fn us_per_mib(ms: f64) -> f64 {

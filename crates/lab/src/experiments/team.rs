@@ -3,6 +3,7 @@
 //!
 //! In: parts of the work, and what to do with each. Out: the sum of the return values, the time and the faults.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -10,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use faultless_os::counters::{self, Who};
+use faultless_os::procfs;
 
 use crate::cell::Refusal;
 use crate::experiment::{Notes, processors};
@@ -90,11 +92,9 @@ fn panicked() -> Refusal {
     Refusal("a thread of the experiment panicked; see what it printed above".into())
 }
 
-/// `len` things in `count` contiguous parts of nearly the same length; the last parts are empty where there are
-/// too few things.
+/// `len` things in `count` contiguous parts of nearly the same length; some are empty where there are too few things.
 pub(super) fn parts(len: usize, count: usize) -> Vec<Range<usize>> {
-    let each = len.div_ceil(count.max(1));
-    (0..count).map(|index| (index * each).min(len)..((index + 1) * each).min(len)).collect()
+    (0..count).map(|index| len * index / count..len * (index + 1) / count).collect()
 }
 
 /// Memory in `count` parts as [`parts`] makes them, of whole units. The rest behind the last unit is in no
@@ -109,9 +109,17 @@ pub(super) fn cut(mut bytes: &mut [u8], count: usize, unit_bytes: usize) -> Vec<
     parts.into_iter().map(take).collect()
 }
 
-/// Threads that repeat something while something else is measured.
+/// What goes on while something else is measured.
+pub(super) enum Others {
+    /// Threads that repeat something.
+    Threads(Turns),
+    /// Processes by their ids, which end when they are dropped.
+    Processes(Vec<(u32, Box<dyn Any>)>),
+}
+
+/// Threads, and what is known of their turns.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Turns {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<Result<(), Refusal>>>,
 }
@@ -124,9 +132,25 @@ struct Shared {
     wrong: AtomicBool,
 }
 
-impl Beside {
+/// How long others may take until they are at work.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Waits until something holds.
+fn wait_for(holds: impl Fn() -> bool) {
+    let begin_ns = counters::now_ns();
+    while !holds() && counters::now_ns() - begin_ns < PATIENCE_NS {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a process runs and has done something.
+fn is_at_work(pid: u32) -> bool {
+    procfs::stat(pid).is_some_and(|stat| !stat.has_ended() && stat.user_ns + stat.system_ns > 0)
+}
+
+impl Others {
     /// Starts `count` threads, and returns when each has made its first turn. Every turn must return `each`.
-    pub(super) fn start<T>(count: usize, each: u64, turn: T) -> Self
+    pub(super) fn threads<T>(count: usize, each: u64, turn: T) -> Self
     where
         T: Fn() -> Result<u64, Refusal> + Send + Sync + 'static,
     {
@@ -154,26 +178,37 @@ impl Beside {
         };
         let threads = (0..count).map(one).collect();
         gate.wait();
-        Self { shared, threads }
+        Self::Threads(Turns { shared, threads })
     }
 
-    /// Ends them and notes the turns since all had begun. Returns 1 if there are any and each returned the
-    /// right value.
+    /// These processes with their ids, as soon as each is at work.
+    pub(super) fn processes<T: Any>(children: Vec<(u32, T)>) -> Self {
+        wait_for(|| children.iter().all(|(pid, _)| is_at_work(*pid)));
+        let any = |(pid, child)| (pid, Box::new(child) as Box<dyn Any>);
+        Self::Processes(children.into_iter().map(any).collect())
+    }
+
+    /// Ends them. Returns 1 if there are any and all did their work; notes the turns of threads.
     ///
     /// # Errors
     /// A turn was refused something.
-    pub(super) fn end(mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        const PATIENCE_NS: u64 = 1_000_000_000;
+    pub(super) fn end(others: &mut Option<Self>, notes: &mut Notes) -> Result<u64, Refusal> {
+        match others.take() {
+            Some(Self::Threads(turns)) => turns.end(notes),
+            Some(Self::Processes(children)) => {
+                Ok(u64::from(!children.is_empty() && children.iter().all(|(pid, _)| is_at_work(*pid))))
+            }
+            None => Ok(0),
+        }
+    }
+}
+
+impl Turns {
+    fn end(mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         let turns = || self.shared.turns.load(Ordering::Relaxed);
         notes.add("beside_turns", turns() as f64);
         // A short measurement may fall within one turn, which is then still running.
-        let begin_ns = counters::now_ns();
-        while turns() == 0
-            && !self.threads.iter().any(JoinHandle::is_finished)
-            && counters::now_ns() - begin_ns < PATIENCE_NS
-        {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for(|| turns() > 0 || self.threads.iter().any(JoinHandle::is_finished));
         let is_right = turns() > 0 && !self.shared.wrong.load(Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
         self.threads.drain(..).try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))?;
@@ -181,7 +216,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Turns {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -198,10 +233,10 @@ mod tests {
 
     #[test]
     fn parts_cover_everything_once() {
-        assert_eq!(parts(10, 4), [0..3, 3..6, 6..9, 9..10]);
-        assert_eq!(parts(2, 3), [0..1, 1..2, 2..2]);
+        assert_eq!(parts(10, 4), [0..2, 2..5, 5..7, 7..10]);
+        assert_eq!(parts(2, 3), [0..0, 0..1, 1..2]);
         let mut bytes = [0, 1, 2, 3, 4, 5, 6];
-        assert_eq!(cut(&mut bytes, 2, 2), [&[0_u8, 1, 2, 3][..], &[4, 5]]);
+        assert_eq!(cut(&mut bytes, 2, 2), [&[0_u8, 1][..], &[2, 3, 4, 5]]);
     }
 
     #[test]
@@ -224,22 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_beside_make_turns_until_they_are_ended() {
+    fn others_that_do_nothing_are_noticed_and_a_refused_turn_is_told() {
         let mut notes = Notes::default();
-        let beside = Beside::start(2, 7, || Ok(7));
-        thread::sleep(Duration::from_millis(10));
-        assert_eq!(beside.end(&mut notes), Ok(1));
-        assert!(notes.of("beside_turns").is_some_and(|turns| turns > 0.0), "{notes:?}");
-    }
-
-    #[test]
-    fn threads_beside_that_do_nothing_are_noticed() {
-        assert_eq!(Beside::start(1, 7, || Ok(0)).end(&mut Notes::default()), Ok(0));
-    }
-
-    #[test]
-    fn a_refused_turn_is_told() {
-        let beside = Beside::start(2, 0, || Err(Refusal("no file".into())));
-        assert_eq!(beside.end(&mut Notes::default()), Err(Refusal("no file".into())));
+        let mut end = |others| Others::end(&mut Some(others), &mut notes);
+        assert_eq!(end(Others::threads(2, 7, || Ok(7))), Ok(1));
+        assert_eq!(end(Others::threads(1, 7, || Ok(0))), Ok(0));
+        let refused = Others::threads(2, 0, || Err(Refusal("no file".into())));
+        assert_eq!(end(refused), Err(Refusal("no file".into())));
+        assert_eq!(end(Others::processes(vec![(u32::MAX, ())])), Ok(0));
+        assert!(notes.of("beside_turns").is_some());
     }
 }

@@ -5,21 +5,27 @@
 //! afresh each time. Here a block is allocated, each of its pages is written, and it is freed, over and over.
 //! Memory from the kernel takes a fault per page; memory that was kept takes none. The first two cycles stand
 //! apart, because glibc raises its thresholds when a mapped block is freed for the first time (mallopt(3),
-//! M_MMAP_THRESHOLD). They are the cost for a program of few blocks.
+//! M_MMAP_THRESHOLD). They are the cost for a program of few blocks. After a last cycle the block's addresses are looked
+//! up: an allocator that purges a block takes faults for it again, and only one that unmaps it gives up its addresses.
 //!
 //! The allocators are the C library's, the same with its thresholds fixed at the initial 128 KiB, and those in
 //! the usual library folders, by LD_PRELOAD. THP is off for the process, so a fault is a base page. Most cells
 //! may keep or map their block, so their bounds go from no fault to a fault per page. Cells that glibc's manual
 //! decides have exact counts.
 
+mod claims;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use faultless_os::{advise, page};
+use faultless_os::{advise, map, page};
 
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::document::Document;
+use crate::experiment::{
+    Chart, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+};
+use crate::results::{Quantities, faults};
 
 pub(super) struct Threshold;
 
@@ -49,17 +55,26 @@ const LATER_CYCLES: std::ops::RangeInclusive<usize> = 2..=64;
 /// are in the block.
 const TABLES: u64 = 256;
 
+static SHEET: Sheet = Sheet {
+    name: "threshold",
+    about: "From which size on does malloc request every block from the kernel?",
+    documents: &[Document::Queue],
+    parameters: &[
+        Parameter::named(
+            "allocator",
+            "glibc, glibc-fixed (with a threshold of 128 KiB), jemalloc, mimalloc or tcmalloc",
+        ),
+        Parameter::named("kib", "KiB of the block"),
+    ],
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Threshold {
-    fn name(&self) -> &'static str {
-        "threshold"
-    }
-
-    fn about(&self) -> &'static str {
-        "From which size on does malloc request every block from the kernel?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Queue]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -80,14 +95,10 @@ impl Experiment for Threshold {
         allocators.extend(LIBRARIES.map(|(name, _)| name).iter().filter(|name| library(name).is_some()));
         let mut cells = Vec::new();
         for allocator in allocators {
-            let of = |&kib: &usize| Cell::of("threshold").with("allocator", allocator).with("kib", kib);
+            let of = |&kib: &usize| SHEET.cell(&format!("allocator={allocator} kib={kib}"));
             cells.extend(kibs.iter().map(of));
         }
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
     }
 
     fn environment(&self, cell: &Cell) -> Vec<(OsString, OsString)> {
@@ -111,7 +122,7 @@ impl Experiment for Threshold {
         let (allocator, kib) = (allocator(cell)?, cell.number("kib")?);
         check_loaded(allocator)?;
         advise::disable_thp()?;
-        Ok(Box::new(Cycles { allocator: allocator.into(), kib }))
+        Ok(Steps::of(Cycles { allocator: allocator.into(), kib }, Cycles::steps))
     }
 }
 
@@ -132,7 +143,7 @@ fn later_cycles(kib: usize) -> usize {
 fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let kib = cell.number("kib").unwrap_or(1);
     let touches = (pages(kib) * later_cycles(kib)) as f64;
-    values(found, phase, "minor_faults").unwrap_or_default().iter().map(|faults| faults / touches).collect()
+    faults(found, phase).iter().map(|faults| faults / touches).collect()
 }
 
 fn pages(kib: usize) -> usize {
@@ -187,10 +198,6 @@ struct Cycles {
 }
 
 impl Cycles {
-    fn cycles(&self, phase: usize) -> usize {
-        if phase < 2 { 1 } else { later_cycles(self.kib) }
-    }
-
     /// Faults for tables. Tables of other allocators may grow by as much as a page table maps.
     fn tables(&self) -> u64 {
         if self.is_glibc() { 0 } else { TABLES + (advise::pmd_bytes() / page::size()) as u64 }
@@ -218,64 +225,58 @@ impl Cycles {
     }
 }
 
-impl Trial for Cycles {
-    fn phases(&self) -> Vec<Phase> {
-        let names = ["first", "second", "later"];
-        let phase = |(index, name)| {
-            let cycles = self.cycles(index);
+impl Cycles {
+    fn steps(&self) -> Vec<Step<Self>> {
+        let phase = |name, cycles| {
             let pages = pages(self.kib) * cycles;
             let phase = Phase::new(name, 0, 0).touches(pages).sum(pages as u64);
-            if self.is_always_kept() && index > 0 {
+            if self.is_always_kept() && name != "first" {
                 return phase;
             }
             // The block's head may lie on a separate page.
-            let most = (pages + cycles) as u64 + phase.faults.end() + self.tables();
             let least = if self.is_always_mapped() { pages as u64 } else { 0 };
-            phase.faults(least..=most)
+            phase.up_to((pages + cycles) as u64 + self.tables()).at_least(least)
         };
-        names.into_iter().enumerate().map(phase).collect()
+        vec![
+            (phase("first", 1), |this, notes| Ok(this.run(1, notes))),
+            (phase("second", 1), |this, notes| Ok(this.run(1, notes))),
+            (phase("later", later_cycles(self.kib)), |this, notes| {
+                Ok(this.run(later_cycles(this.kib), notes))
+            }),
+            (phase("last", 1), |this, notes| {
+                let (sum, place) = cycle(this.kib << 10);
+                notes.add("is_unmapped", f64::from(u8::from(map::is_free(place, page::size()))));
+                Ok(sum)
+            }),
+        ]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        let cycles = self.cycles(phase);
+    fn run(&self, cycles: usize, notes: &mut Notes) -> u64 {
         notes.add("cycles", cycles as f64);
         notes.add("pages_per_cycle", pages(self.kib) as f64);
-        Ok((0..cycles).map(|_| cycle(self.kib << 10)).sum())
+        (0..cycles).map(|_| cycle(self.kib << 10).0).sum()
     }
 }
 
-/// Allocates, writes one byte per page, frees; returns the sum of the bytes.
-fn cycle(len_bytes: usize) -> u64 {
+/// Allocates, writes one byte per page, frees; returns the sum of the bytes, and the address of the page in the middle.
+fn cycle(len_bytes: usize) -> (u64, usize) {
     let mut block: Vec<u8> = Vec::with_capacity(len_bytes);
     let slots = block.spare_capacity_mut().iter_mut().take(len_bytes).step_by(page::size());
-    slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum()
+    let sum = slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum();
+    let place = (block.as_ptr().addr() + len_bytes / 2) / page::size() * page::size();
+    (sum, place)
 }
 
-const CHARTS: &[Chart] = &[
-    Chart {
-        id: "threshold-later",
-        title: "Faults of a malloc and free, once the allocator has settled",
-        x: "kib",
-        x_label: "size of the block in bytes",
-        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
-        y_label: "faults per page and cycle",
-        values: |cell, found| per_page(cell, found, "later"),
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "threshold-time",
-        title: "Time of a malloc, a write per page, and a free",
-        x: "kib",
-        x_label: "size of the block in bytes",
-        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
-        y_label: "us per cycle",
-        values: |cell, found| {
-            let cycles = cell.number("kib").map_or(1, later_cycles) as f64;
-            values(found, "later", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / cycles).collect()
-        },
-        ..Chart::BLANK
-    },
-];
+const CHARTS: &[Chart] = &[Chart {
+    id: "threshold-later",
+    title: "Faults of a malloc and free, once the allocator has settled",
+    x: "kib",
+    x_label: "size of the block in bytes",
+    place: |cell, _| Some(cell.kib("kib").ok()? as f64),
+    y_label: "faults per page and cycle",
+    values: |cell, found| per_page(cell, found, "later"),
+    ..Chart::BLANK
+}];
 
 #[cfg(test)]
 mod tests {
@@ -284,16 +285,16 @@ mod tests {
 
     #[test]
     fn another_allocator_than_the_one_asked_for_is_refused() {
-        let cell = Cell::of("threshold").with("allocator", "jemalloc").with("kib", 64);
+        let cell = SHEET.cell("allocator=jemalloc kib=64");
         let refused = trial::measure(&Threshold, &cell).refused.unwrap();
         assert!(refused.contains("answers instead of jemalloc"), "{refused}");
-        let cell = Cell::of("threshold").with("allocator", FIXED).with("kib", 64);
+        let cell = SHEET.cell("allocator=glibc-fixed kib=64");
         assert!(trial::measure(&Threshold, &cell).refused.unwrap().contains("GLIBC_TUNABLES"));
     }
 
     #[test]
     fn a_cycle_writes_every_page_of_its_block() {
-        assert_eq!(cycle(640 << 10), (640 << 10) / page::size() as u64);
+        assert_eq!(cycle(640 << 10).0, (640 << 10) / page::size() as u64);
         assert_eq!(later_cycles(64 << 10), 2);
         assert_eq!(later_cycles(4), 64);
     }
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn what_glibc_always_maps_takes_a_fault_per_page() {
         let of =
-            |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.phases()[2].faults.clone();
+            |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.steps()[2].0.faults.clone();
         assert_eq!(*of(GLIBC, 40 << 10).start(), 2 * (40 << 20) / page::size() as u64);
         assert_eq!((*of(GLIBC, 640).start(), *of("mimalloc", 40 << 10).start()), (0, 0));
         assert!(*of(FIXED, 640).start() > 0);

@@ -1,177 +1,304 @@
-//! touch: first and second touch of new memory, by reading or writing, by threads and size.
+//! touch: first and second touch of new memory: by size, threads, what the threads share, who zeroed the pages, and what
+//! goes on beside.
 //!
-//! "Bringing The Hardware And Windows To Its Limits" touches 2000 MB twice, but its listing never makes the
-//! second touch. Here both are phases, and both must return the values that they read. A page that is written
-//! first takes one fault the first time and none the second. A page that is read first takes a fault on the
-//! zero page.
+//! "Bringing The Hardware And Windows To Its Limits" touches 2000 MB twice, but its listing never makes the second touch.
+//! "Prezeroing V2" splits some GB among threads, and each writes to a few cache lines of each page. Both are one piece of
+//! work here: every page is accessed once in the phase `first` and again in `second`, and the values prove it.
 //!
-//! `lock=yes` is the document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
-//! many threads touch them. `mappers` threads map, touch and unmap a file meanwhile. With `flush=yes` they drop it
-//! from the page cache before each time, like `-flush` in the document's program. With mappers, only the faults of
-//! the touching threads have an expected count.
+//! | `memory` | shared by the threads | what it adds |
+//! |---|---|---|
+//! | `interleaved` | address space, mapping, page tables | the page-table lock |
+//! | `shared` | address space, mapping | the mapping's VMA lock (since Linux 6.4; before that, nothing) |
+//! | `own` | address space | the mmap lock (faults take it before Linux 6.4), counters of the address space |
+//! | `process` | nothing but the machine | the zone lock, memory bandwidth, the hypervisor |
+//! | `zeroed-on-get` | a pool, whose blocks are dirty and are zeroed when a thread takes them | no faults, zeroing |
+//! | `zeroed-ahead` | a pool, whose blocks were zeroed before, in the phase `scrub` | no faults, no zeroing |
 //!
-//! Each thread touches a contiguous part. THP is off for the memory; the price of THP is in `price`.
+//! A program can't change the zeroing of the kernel. The difference between `own` and `zeroed-on-get` is the gain of reuse.
+//! Only the difference between `zeroed-on-get` and `zeroed-ahead` is the gain of zeroing early. The memory of a pool is
+//! filled with ones before, so the values also prove who zeroed it and when.
+//!
+//! `memory=32-bit` touches nothing: a program of 32 bits maps until the kernel refuses, since the document says how much
+//! that is.
+//!
+//! `lock=yes` is the first document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
+//! many threads touch them. THP is off for the memory; the price of THP is in `price`.
 
-use std::fs::File;
-use std::io::Write;
+mod body;
+mod charts;
+mod claims;
+pub(crate) mod document;
+mod narrow;
+mod prezeroing;
 
-use faultless_os::file::{self, FileMap};
-use faultless_os::host::{Host, Memory};
-use faultless_os::touch::Region;
-use faultless_os::{map, page};
+use faultless_os::host::Host;
+use faultless_os::page;
 
-use super::memory;
-use super::team::{self, Beside};
+use super::beside::Beside;
+use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::datafile;
-use crate::experiment::{Chart, Column, Document, Effort, Experiment, Notes, Phase, Scope, Sheet, Trial};
-use crate::results::{Quantities, cpu_ns, mib_per_s, us_per_page, wall_ms, wall_ns};
+use crate::document::Document;
+use crate::experiment::{Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
 
 pub(super) struct Touch;
 
+static SHEET: Sheet = Sheet {
+    name: "touch",
+    about: "What do the first and the second touch of a page cost, and do they scale with threads?",
+    documents: &[Document::Hardware, Document::Queue, Document::Prezeroing],
+    parameters: &[
+        Parameter::usual("access", "write", "write, or read, which maps the zero page"),
+        Parameter::usual(
+            "memory",
+            "shared",
+            "shared, interleaved or own (one mapping, page by page, one each), process, zeroed-on-get, zeroed-ahead",
+        ),
+        Parameter::usual("lines", "1", "cache lines that are accessed of each page"),
+        Parameter::named("mib", "MiB of all threads together"),
+        Parameter::named("threads", "threads, or processes"),
+        Parameter::usual("lock", "no", "yes: mlock faults all pages in before the first touch"),
+        Parameter::usual(
+            "beside",
+            "none",
+            "files: threads that map, touch and unmap a file; flushed-files: the same, and drop it from the page cache; maps: \
+             threads that map and unmap memory; maps-apart: processes that do so",
+        ),
+        Parameter::usual("others", "0", "threads or processes beside"),
+    ],
+    varied: &[],
+    columns: charts::COLUMNS,
+    theirs: charts::theirs,
+    charts: charts::CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    parts: &[
+        Part {
+            name: "scale",
+            about: "Where do page faults of several threads wait for each other, or for threads that map memory?",
+            has: |cell| {
+                let plain = [("access", "write"), ("lines", "1"), ("lock", "no")];
+                plain.iter().all(|(name, value)| cell.text(name) == Ok(value))
+                    && !is_pool(cell)
+                    && !narrow::is_asked(cell)
+                    && !cell.text("beside").is_ok_and(|beside| beside.ends_with("files"))
+            },
+            varied: &["memory", "beside", "others"],
+            columns: charts::SCALE_COLUMNS,
+            theirs: Vec::new,
+        },
+        Part {
+            name: "fault-rate",
+            about: "How many zeroed pages per second can threads get, by cache lines written, and what does zeroing ahead gain?",
+            has: |cell| {
+                (is_pool(cell) || cell.text("memory") == Ok("own")) && cell.text("beside") == Ok("none")
+            },
+            varied: &["memory"],
+            columns: document::COLUMNS,
+            theirs: document::rows,
+        },
+    ],
+};
+
 impl Experiment for Touch {
-    fn name(&self) -> &'static str {
-        "touch"
-    }
-
-    fn about(&self) -> &'static str {
-        "What do the first and the second touch of a page cost, and do they scale with threads?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Hardware]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
-        let sizes: &[usize] = scope.pick([&[4], &[64], &[64, 512], &[16, 256, 2000]]);
-        let plain = |access, mib, threads| Variant { access, mib, threads, ..Variant::default() };
-        let mut cells = Vec::new();
-        for access in ["write", "read"] {
-            for &mib in sizes {
-                for threads in scope.threads() {
-                    // Reading maps one shared page: one size shows its scaling.
-                    if access == "write" || mib == sizes[0] || scope.effort == Effort::Full {
-                        cells.push(plain(access, mib, threads));
-                    }
-                }
-            }
+        let mut words = hardware(scope);
+        words.extend(beside(scope));
+        words.extend(sharing_and_zeroing(scope));
+        let mut cells: Vec<Cell> = words.iter().map(|words| SHEET.cell(words)).collect();
+        if cfg!(target_arch = "x86_64") {
+            cells.push(SHEET.cell(narrow::WORDS));
         }
-        // Most users may lock little memory: the same size is measured without the lock, too.
-        let mib = lockable_mib(scope.host, sizes[0]);
-        for threads in [1, scope.processors] {
-            cells.push(plain("write", mib, threads));
-            cells.push(Variant { lock: true, ..plain("write", mib, threads) });
-        }
-        let mappers: &[usize] = scope.pick([&[1], &[1], &[1, 2], &[1, 2, 4, 8]]);
-        for &mappers in mappers {
-            for flush in [false, true] {
-                cells.push(Variant { mappers, flush, ..plain("write", sizes[0], 1) });
-                if scope.effort >= Effort::Default {
-                    cells.push(Variant { mappers, flush, ..plain("write", sizes[0], scope.processors) });
-                }
-            }
-        }
-        let mut cells: Vec<Cell> = cells.into_iter().map(Variant::cell).collect();
         cells.sort();
         cells.dedup();
         cells
     }
 
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
-    }
-
-    fn sheet(&self) -> Sheet {
-        Sheet {
-            usual: &[("access", "write"), ("lock", "no"), ("mappers", "0"), ("flush", "no")],
-            columns: &[
-                Column { head: "touch 1 ms", values: |_, found| wall_ms(found, "first") },
-                Column { head: "touch 1 us/page", values: |cell, found| us_per_page(cell, found, "first") },
-                Column { head: "touch 1 MB/s", values: |cell, found| mib_per_s(cell, found, "first") },
-                Column { head: "touch 2 ms", values: |_, found| wall_ms(found, "second") },
-                Column { head: "touch 2 us/page", values: |cell, found| us_per_page(cell, found, "second") },
-                Column { head: "lock ms", values: |_, found| wall_ms(found, "lock") },
-                Column { head: "lock us/page", values: |cell, found| us_per_page(cell, found, "lock") },
-            ],
-            theirs: vec![(
-                vec![("access", "write".into()), ("mib", "2000".into()), ("threads", "1".into())],
-                vec![Some(377.0), None, None, None, None, None, None],
-            )],
-        }
-    }
-
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if narrow::is_asked(cell) {
+            return Ok(0);
+        }
         Ok(Asked::of(cell)?.len_bytes as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let Asked { writes, len_bytes, threads, lock, mappers, flush } = Asked::of(cell)?;
-        let mut steps = vec![Step::Map];
-        steps.extend(lock.then_some(Step::Lock));
-        steps.extend((mappers > 0).then_some(Step::Begin));
-        steps.extend([Step::First, Step::Second]);
-        steps.extend((mappers > 0).then_some(Step::End));
-        steps.push(Step::Look);
-        let limits = limits();
-        Ok(Box::new(Touching {
-            steps,
-            len_bytes,
-            writes,
-            threads,
-            lock,
-            mappers,
-            flush,
-            limits,
-            region: None,
-            beside: None,
-        }))
+        if narrow::is_asked(cell) {
+            return narrow::trial(cell);
+        }
+        Ok(body::trial(Asked::of(cell)?))
     }
 }
 
+/// Sizes in MiB.
+fn sizes(scope: &Scope) -> &'static [usize] {
+    scope.pick([&[4], &[64], &[64, 512], &[16, 256, 2000]])
+}
+
+/// The first document's cells: by access, size, threads, and with mlock.
+fn hardware(scope: &Scope) -> Vec<String> {
+    let mut words = Vec::new();
+    for (access, mib) in
+        ["write", "read"].into_iter().flat_map(|access| sizes(scope).iter().map(move |mib| (access, mib)))
+    {
+        // Reading maps one shared page: one size shows its scaling.
+        if access == "write" || *mib == sizes(scope)[0] || scope.effort == Effort::Full {
+            words.extend(
+                scope.threads().iter().map(|threads| format!("access={access} mib={mib} threads={threads}")),
+            );
+        }
+    }
+    // Most users may lock little memory: the same size is measured without the lock, too.
+    let mib = lockable_mib(scope.host, sizes(scope)[0]);
+    for threads in [1, scope.processors] {
+        words.extend(["no", "yes"].map(|lock| format!("mib={mib} threads={threads} lock={lock}")));
+    }
+    words
+}
+
+/// One thread and one per processor, with others beside them.
+fn beside(scope: &Scope) -> Vec<String> {
+    let others: &[usize] = scope.pick([&[1], &[1], &[1, 2], &[1, 2, 4, 8]]);
+    let threads = if scope.effort >= Effort::Default { vec![1, scope.processors] } else { vec![1] };
+    let mut words = Vec::new();
+    for (beside, _) in BESIDE.into_iter().filter(|(_, kind)| kind.is_some()) {
+        let memory = if beside.ends_with("files") { "shared" } else { "own" };
+        for threads in &threads {
+            words.extend(others.iter().map(|others| {
+                let mib = sizes(scope)[0];
+                format!("memory={memory} mib={mib} threads={threads} beside={beside} others={others}")
+            }));
+        }
+    }
+    words
+}
+
+/// By what the threads share and who zeroes: by threads, and for the prezeroing document by lines, each at the largest size.
+fn sharing_and_zeroing(scope: &Scope) -> Vec<String> {
+    let most = sizes(scope)[sizes(scope).len() - 1];
+    let lines: Vec<usize> = (0..=most_lines().ilog2()).map(|log2| 1 << log2).collect();
+    let lines = scope.pick([vec![1, 8], vec![1, 8, most_lines()], lines.clone(), lines]);
+    let mut words = Vec::new();
+    for (memory, kind) in MEMORIES.into_iter().filter(|(_, kind)| *kind != Memory::Shared) {
+        let is_zeroing = matches!(kind, Memory::Own | Memory::Pool(_));
+        if is_zeroing {
+            words.extend(
+                lines.iter().map(|lines| format!("memory={memory} lines={lines} mib={most} threads=1")),
+            );
+        }
+        // Scaling beyond the processors is not expected.
+        let is_asked =
+            |threads: &usize| *threads <= scope.processors || is_zeroing || scope.effort >= Effort::Default;
+        words.extend(scope.threads().into_iter().filter(is_asked).map(|threads| {
+            format!("memory={memory} mib={} threads={threads}", most.max(threads.div_ceil(BLOCKS_PER_MIB)))
+        }));
+    }
+    words
+}
+
+/// Bytes of one block of a pool. Zeroed on get, it is still in the second-level cache when it is written, as a page of the
+/// kernel is.
+const BLOCK_BYTES: usize = 256 << 10;
+const BLOCKS_PER_MIB: usize = (1 << 20) / BLOCK_BYTES;
+
+/// Lines of a page.
+fn most_lines() -> usize {
+    page::size() / LINE_BYTES
+}
+
+/// What the threads share; see the head of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Shared,
+    Interleaved,
+    Own,
+    Process,
+    Pool(Zeroed),
+}
+
+/// When the blocks of a pool are zeroed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zeroed {
+    OnGet,
+    Ahead,
+}
+
+const MEMORIES: [(&str, Memory); 6] = [
+    ("shared", Memory::Shared),
+    ("interleaved", Memory::Interleaved),
+    ("own", Memory::Own),
+    ("process", Memory::Process),
+    ("zeroed-on-get", Memory::Pool(Zeroed::OnGet)),
+    ("zeroed-ahead", Memory::Pool(Zeroed::Ahead)),
+];
+
+const BESIDE: [(&str, Option<Beside>); 5] = [
+    ("none", None),
+    ("files", Some(Beside::Files { is_flushed: false })),
+    ("flushed-files", Some(Beside::Files { is_flushed: true })),
+    ("maps", Some(Beside::Maps)),
+    ("maps-apart", Some(Beside::MapsApart)),
+];
+
+/// Whether a cell's memory comes from a pool, and so takes no faults.
+fn is_pool(cell: &Cell) -> bool {
+    matches!(cell.choice("memory", &MEMORIES), Ok(Memory::Pool(_)))
+}
+
 /// A cell's parameters.
+#[derive(Clone, Copy, Debug)]
 struct Asked {
     writes: bool,
+    memory: Memory,
+    lines: usize,
     len_bytes: usize,
     threads: usize,
     lock: bool,
-    mappers: usize,
-    flush: bool,
+    beside: Option<Beside>,
+    others: usize,
 }
 
 impl Asked {
     fn of(cell: &Cell) -> Result<Self, Refusal> {
-        Ok(Self {
+        let asked = Self {
             writes: cell.choice("access", &[("write", true), ("read", false)])?,
+            memory: cell.choice("memory", &MEMORIES)?,
+            lines: cell.number("lines")?,
             len_bytes: cell.mib("mib")?,
             threads: cell.number("threads")?,
             lock: cell.flag("lock")?,
-            mappers: cell.count("mappers")?,
-            flush: cell.flag("flush")?,
-        })
+            beside: cell.choice("beside", &BESIDE)?,
+            others: cell.count("others")?,
+        };
+        match asked.wrong() {
+            Some(what) => Err(Refusal(format!("{cell}: {what}"))),
+            None => Ok(asked),
+        }
     }
-}
 
-/// The parameters of a cell.
-#[derive(Clone, Copy, Default)]
-struct Variant {
-    access: &'static str,
-    mib: usize,
-    threads: usize,
-    lock: bool,
-    mappers: usize,
-    flush: bool,
-}
-
-impl Variant {
-    fn cell(self) -> Cell {
-        let word = |flag| if flag { "yes" } else { "no" };
-        Cell::of("touch")
-            .with("access", self.access)
-            .with("mib", self.mib)
-            .with("threads", self.threads)
-            .with("lock", word(self.lock))
-            .with("mappers", self.mappers)
-            .with("flush", word(self.flush))
+    /// What does not go together.
+    fn wrong(&self) -> Option<String> {
+        let Self { memory, lines, threads, .. } = *self;
+        let (is_pool, is_process) = (matches!(memory, Memory::Pool(_)), memory == Memory::Process);
+        let unit_bytes = if is_pool { BLOCK_BYTES } else { page::size() };
+        let most_lines = most_lines();
+        if lines > most_lines {
+            let what = format!("a page here has {most_lines} lines of {LINE_BYTES} bytes");
+            Some(format!("lines={lines}: takes at most {most_lines}: {what}"))
+        } else if threads > self.len_bytes / unit_bytes {
+            let least = threads.div_ceil((1 << 20) / unit_bytes);
+            Some(format!("threads={threads}: take mib={least} at least for so many"))
+        } else if self.lock && (is_pool || is_process) {
+            Some("lock=yes is for memory=shared, interleaved and own".into())
+        } else if is_process && (lines > 1 || !self.writes) {
+            Some("memory=process takes access=write and lines=1".into())
+        } else if (self.others > 0) != self.beside.is_some() {
+            Some("others=0 goes with beside=none, and only with it".into())
+        } else {
+            None
+        }
     }
 }
 
@@ -182,249 +309,6 @@ fn lockable_mib(host: &Host, most: usize) -> usize {
     let allowed = limit.map_or(most, |bytes| (bytes >> 20) as usize).min(most).max(1);
     1 << allowed.ilog2()
 }
-
-fn pages(cell: &Cell) -> f64 {
-    cell.number("mib").map_or(1, |mib| (mib << 20) / page::size()) as f64
-}
-
-/// Of cells without anything before or beside.
-fn alone<'a>(cell: &Cell, found: &'a Quantities, phase: &str) -> &'a [f64] {
-    let is_alone = cell.flag("lock") == Ok(false) && cell.count("mappers") == Ok(0);
-    if is_alone { wall_ns(found, phase) } else { &[] }
-}
-
-fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
-    alone(cell, found, phase).iter().map(|ns| ns / 1e3 / pages(cell)).collect()
-}
-
-fn mb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
-    let bytes = cell.mib("mib").unwrap_or(0) as f64;
-    alone(cell, found, phase).iter().map(|ns| bytes / ns * 1e3).collect()
-}
-
-/// Requests of [`most_committed_bytes`]; malloc touches the head of each.
-const COMMIT_PARTS: usize = 16;
-
-/// How much memory all programs together have committed once this one has asked malloc for twice the memory and swap
-/// of the machine, or as much of it as the kernel lets it. Nothing is touched, and all of it is freed. A strict kernel
-/// is asked for all at once, so that no other program is refused meanwhile.
-///
-/// A [`Region`] is mapped without reservation, which commits nothing.
-fn most_committed_bytes(memory_and_swap_bytes: f64, is_strict: bool) -> Option<f64> {
-    let parts = if is_strict { 1 } else { COMMIT_PARTS };
-    let part = |_| {
-        let mut part: Vec<u8> = Vec::new();
-        part.try_reserve_exact(2 * memory_and_swap_bytes as usize / parts).ok().map(|()| part)
-    };
-    let held: Vec<Vec<u8>> = (0..parts).map_while(part).collect();
-    let committed = Memory::now().committed_bytes;
-    drop(std::hint::black_box(held));
-    committed.map(|bytes| bytes as f64)
-}
-
-/// How much memory all programs together may commit here, and how much memory and swap there is.
-fn limits() -> Option<(f64, f64)> {
-    let memory = Memory::now();
-    let swap = Host::read().swaps.unwrap_or_default().iter().map(|swap| swap.len_bytes).sum::<u64>();
-    Some((memory.commit_limit_bytes? as f64, (memory.total_bytes? + swap) as f64))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Map,
-    Lock,
-    /// Threads beside begin to map a file.
-    Begin,
-    First,
-    Second,
-    End,
-    Look,
-}
-
-struct Touching {
-    steps: Vec<Step>,
-    len_bytes: usize,
-    writes: bool,
-    threads: usize,
-    lock: bool,
-    mappers: usize,
-    flush: bool,
-    limits: Option<(f64, f64)>,
-    region: Option<Region>,
-    beside: Option<Beside>,
-}
-
-/// The turns of [`memory::mark`].
-const FIRST: u8 = 1;
-const SECOND: u8 = 2;
-
-/// Bytes of the file that threads beside map: several turns fit into the shortest touch.
-const FILE_BYTES: usize = 256 << 10;
-
-impl Trial for Touching {
-    fn phases(&self) -> Vec<Phase> {
-        let pages = self.len_bytes / page::size();
-        let touched = if self.lock { 0 } else { pages };
-        let marks = |turn| memory::marks(0..pages, turn);
-        let phase = |step: &Step| match step {
-            Step::Map => Phase::new("map", 0, 0),
-            Step::Lock => Phase::new("lock", pages, 0),
-            // Between one fault and one per page of the file, as often as the threads get to it.
-            Step::Begin => Phase::new("begin", 0, 0).faults(0..=u64::MAX),
-            Step::First => Phase::new("first", touched, self.threads).touches(pages).sum(marks(FIRST)),
-            Step::Second => Phase::new("second", 0, self.threads).touches(pages).sum(marks(SECOND)),
-            Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX).sum(1),
-            // The values after the second touch.
-            Step::Look => {
-                let look = Phase::new("look", 0, 0);
-                let most = look.faults.end() + COMMIT_PARTS as u64;
-                look.faults(0..=most).sum(if self.writes { marks(SECOND) } else { 0 })
-            }
-        };
-        self.steps.iter().map(phase).collect()
-    }
-
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        match self.steps[phase] {
-            Step::Map => {
-                let region = Region::base_pages(self.len_bytes, page::size())?;
-                note_resident(&region, notes);
-                self.region = Some(region);
-            }
-            Step::Lock => self
-                .region()?
-                .lock()
-                .map_err(|error| Refusal(format!("{error}; allow more with `ulimit -l`, or as root")))?,
-            Step::Begin => self.beside = Some(map_beside(self.mappers, self.flush)?),
-            Step::First => return self.touch(FIRST, notes),
-            Step::Second => return self.touch(SECOND, notes),
-            Step::End => return self.beside.take().map_or(Ok(0), |beside| beside.end(notes)),
-            Step::Look => {
-                note_resident(self.region()?, notes);
-                team::note_processors(notes);
-                if let Some((limit, memory)) = self.limits {
-                    notes.add("commit_limit_bytes", limit);
-                    notes.add("memory_and_swap_bytes", memory);
-                    let is_strict = map::commit_is_strict();
-                    if let Some(committed) = most_committed_bytes(memory, is_strict) {
-                        notes.add("most_committed_bytes", committed);
-                        notes.add("is_commit_strict", f64::from(u8::from(is_strict)));
-                    }
-                }
-                return Ok(self.region()?.touch_read(page::size()));
-            }
-        }
-        Ok(0)
-    }
-}
-
-impl Touching {
-    fn region(&mut self) -> Result<&mut Region, Refusal> {
-        self.region.as_mut().ok_or_else(|| Refusal("touch: nothing is mapped: map is its first phase".into()))
-    }
-
-    /// One access per page by all threads; returns the sum of the values afterwards.
-    fn touch(&mut self, turn: u8, notes: &mut Notes) -> Result<u64, Refusal> {
-        let (writes, threads, is_alone) = (self.writes, self.threads, self.beside.is_none());
-        let bytes = self.region()?.atomics();
-        let parts = team::parts(bytes.len() / page::size(), threads);
-        let done = team::together(parts, |part| Ok(memory::touch(bytes, part, turn, writes)))?;
-        Ok(done.noted(notes, !is_alone))
-    }
-}
-
-fn note_resident(region: &Region, notes: &mut Notes) {
-    notes.add("resident_bytes", region.resident_bytes() as f64);
-    notes.add("mapped_bytes", region.len_bytes() as f64);
-}
-
-/// Threads that map, touch and unmap a small file of their own, and drop it from the page cache before each
-/// time if asked for.
-fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
-    let mut file = tempfile::tempfile()?;
-    let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| memory::mark(at, FIRST)).collect();
-    let sum = bytes.chunks(page::size()).map(|page| datafile::sum(&page[..file::WORD_BYTES]));
-    let sum = sum.fold(0, u64::wrapping_add);
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    if flush {
-        memory::forget(&file, FILE_BYTES, "flush=yes")?;
-    }
-    Ok(Beside::start(threads, sum, move || touch_file(&file, flush)))
-}
-
-/// Reads a word of every page; returns the sum.
-fn touch_file(file: &File, flush: bool) -> Result<u64, Refusal> {
-    if flush {
-        file::forget(file)?;
-    }
-    let map = FileMap::new(file, FILE_BYTES)?;
-    Ok(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES))
-}
-
-/// The size in the document: 2000 times 2^20 bytes, in MB.
-const MB: f64 = (2000 << 20) as f64 / 1e6;
-
-const CHARTS: &[Chart] = &[
-    Chart {
-        id: "touch-first",
-        title: "First touch by threads",
-        x: "threads",
-        x_label: "threads",
-        y_label: "us per page, all threads together",
-        values: |cell, found| per_page(cell, found, "first"),
-        // 377 ms for the 512,000 pages of 2000 MB, by one thread.
-        document: &[("Windows 10, release build", 1.0, 0.736)],
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "touch-second",
-        title: "Second touch by threads",
-        x: "threads",
-        x_label: "threads",
-        y_label: "us per page, all threads together",
-        values: |cell, found| per_page(cell, found, "second"),
-        // 13 ms: the debug build, whose C library had written the memory.
-        document: &[("Windows 10, debug build", 1.0, 0.0254)],
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "touch-first-rate",
-        title: "First touch by threads, as memory",
-        x: "threads",
-        x_label: "threads",
-        y_label: "MB of memory touched per second, all threads together",
-        values: |cell, found| mb_per_s(cell, found, "first"),
-        document: &[("Windows 10, release build", 1.0, MB / 0.377)],
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "touch-second-rate",
-        title: "Second touch by threads, as memory",
-        x: "threads",
-        x_label: "threads",
-        y_label: "MB of memory touched per second, all threads together",
-        values: |cell, found| mb_per_s(cell, found, "second"),
-        document: &[("Windows 10, debug build", 1.0, MB / 0.013)],
-        ..Chart::BLANK
-    },
-    Chart {
-        id: "touch-beside",
-        title: "First touch while threads map, touch and unmap a file",
-        x: "mappers",
-        x_label: "threads that map the file",
-        y_label: "CPU us per page",
-        idle: &["flush"],
-        values: |cell, found| {
-            let is_measured = cell.flag("lock") == Ok(false) && cell.text("access") == Ok("write");
-            if !is_measured {
-                return Vec::new();
-            }
-            cpu_ns(found, "first").iter().map(|ns| ns / 1e3 / pages(cell)).collect()
-        },
-        ..Chart::BLANK
-    },
-];
 
 #[cfg(test)]
 mod tests {
@@ -439,5 +323,20 @@ mod tests {
         assert_eq!(lockable_mib(&host, 64), 1);
         host.limits.memlock_bytes = None;
         assert_eq!(lockable_mib(&host, 48), 32);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_with_the_remedy() {
+        for (words, expected) in [
+            ("mib=1 threads=1 others=2", "others=0 goes with beside=none"),
+            ("mib=1 threads=1 lines=4096", "lines=4096: takes at most"),
+            ("mib=1 threads=1000 memory=zeroed-ahead", "take mib=250 at least"),
+            ("mib=1 threads=1 memory=process access=read", "takes access=write"),
+            ("mib=1 threads=1 memory=process lock=yes", "lock=yes is for"),
+            ("mib=1 threads=1 memory=other", "interleaved, own, process, zeroed-on-get or zeroed-ahead"),
+        ] {
+            let refused = Asked::of(&SHEET.cell(words)).unwrap_err().0;
+            assert!(refused.contains(expected), "{words}: {refused}");
+        }
     }
 }

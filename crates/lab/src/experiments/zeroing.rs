@@ -2,26 +2,28 @@
 //!
 //! "Prezeroing V2" says that zeroing pays ahead of need, in large blocks, for memory in no cache, by an engine that
 //! leaves the caches alone. Memory that was just used is better zeroed when it is needed. So each engine is
-//! measured on blocks of one order. `hot` reuses one block. `cold` is more memory than caches
+//! measured on blocks of one order. `hot` reuses two blocks. `cold` is more memory than caches
 //! hold, in an order that no prefetcher guesses. Each is measured alone, followed by a reader of the zeroed memory,
-//! and beside a working set elsewhere.
+//! before that reader by a block (`early`), and beside a working set elsewhere.
 //!
 //! The memory is never zero before: each phase leaves ones behind, and the next reader must find zeroes. All
 //! memory is resident before, so only the set-up faults.
+
+mod claims;
 
 use faultless_os::counters;
 use faultless_os::page::{self, Order};
 use faultless_os::touch::Region;
 use faultless_os::zero::{self, Present};
 
+use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Chart, Document, Experiment, Notes, Phase, Scope, Trial};
+use crate::document::Document;
+use crate::experiment::{Chart, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
 
-/// Bytes of a cache line: the shortest of today's processors.
-const LINE_BYTES: usize = 64;
 /// Bytes of the working set elsewhere: it fits in a second-level cache, with room for a program's own data.
 const SET_BYTES: usize = 512 << 10;
 /// CPU time of reading the working set, ns, without the zeroing between.
@@ -29,17 +31,25 @@ const SET_NS: &str = "set_cpu_ns";
 /// Bytes that are zeroed between two readings of it: more than a second-level cache holds.
 const BETWEEN_BYTES: usize = 2 << 20;
 
+static SHEET: Sheet = Sheet {
+    name: "zeroing",
+    about: "What does zeroing cost by block size and engine, and how does it affect the next reader and other cached data?",
+    documents: &[Document::Prezeroing],
+    parameters: &[
+        Parameter::named("engine", "cached, non-temporal, and others that the processor may have"),
+        Parameter::named("from", "hot: one block again and again; cold: more memory than caches hold"),
+        Parameter::named("order", "log2 of the base pages of a block, up to 10"),
+        Parameter::named("mib", "MiB that are zeroed in all"),
+    ],
+    charts: CHARTS,
+    claims: claims::claims,
+    unjudged: claims::unjudged,
+    ..Sheet::BLANK
+};
+
 impl Experiment for Zeroing {
-    fn name(&self) -> &'static str {
-        "zeroing"
-    }
-
-    fn about(&self) -> &'static str {
-        "What does zeroing cost by block size and engine, and how does it affect the next reader and other cached data?"
-    }
-
-    fn documents(&self) -> &'static [Document] {
-        &[Document::Prezeroing]
+    fn sheet(&self) -> &'static Sheet {
+        &SHEET
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
@@ -50,16 +60,12 @@ impl Experiment for Zeroing {
         for engine in zero::engines() {
             for from in ["hot", "cold"] {
                 for &order in orders {
-                    let cell = Cell::of("zeroing").with("engine", word(engine.name())).with("from", from);
-                    cells.push(cell.with("order", order).with("mib", mib));
+                    let engine = word(engine.name());
+                    cells.push(SHEET.cell(&format!("engine={engine} from={from} order={order} mib={mib}")));
                 }
             }
         }
         cells
-    }
-
-    fn charts(&self) -> &'static [Chart] {
-        CHARTS
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -71,10 +77,12 @@ impl Experiment for Zeroing {
         let Asked { engine, is_hot, bytes, block_bytes, batch_bytes } = Asked::of(cell)?;
         let engine = Present::named(engine)
             .ok_or_else(|| Refusal(format!("this processor has no {}: take another engine", word(engine))))?;
-        let memory = Region::base_pages(if is_hot { block_bytes } else { bytes }, page::size())?;
-        let set = Region::base_pages(SET_BYTES, page::size())?;
         let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
-        Ok(Box::new(Overwriting { engine, memory, set, block_bytes, batches, batch_blocks }))
+        let hot_bytes = block_bytes * 2.min(batches * batch_blocks);
+        let memory = Region::base_pages(if is_hot { hot_bytes } else { bytes }, page::size())?;
+        let set = Region::base_pages(SET_BYTES, page::size())?;
+        let overwriting = Overwriting { engine, memory, set, block_bytes, batches, batch_blocks };
+        Ok(Steps::of(overwriting, Overwriting::steps))
     }
 }
 
@@ -129,63 +137,76 @@ struct Overwriting {
     batch_blocks: usize,
 }
 
-impl Trial for Overwriting {
-    fn phases(&self) -> Vec<Phase> {
+impl Overwriting {
+    fn steps(&self) -> Vec<Step<Self>> {
         let pages = (self.memory.len_bytes() + self.set.len_bytes()) / page::size();
         let lines = self.blocks() * self.block_bytes / LINE_BYTES;
-        let there = self.memory.len_bytes() / LINE_BYTES;
         let set = self.batches * SET_BYTES / LINE_BYTES;
+        let check = |name| Phase::new(name, 0, 0).work(self.memory.len_bytes() / LINE_BYTES).sum(0);
         vec![
-            Phase::new("setup", pages, 0).touches(pages),
-            // As the other phases leave it: zero, but with a one in each page, which the check has just
-            // written.
-            Phase::new("wipe", 0, 0).work(lines),
-            Phase::new("check-wipe", 0, 0).work(there).sum(0),
-            Phase::new("zero", 0, 0).work(lines),
-            Phase::new("check-zero", 0, 0).work(there).sum(0),
-            Phase::new("reader", 0, 0).work(lines).sum(0),
-            Phase::new("alone", 0, 0).work(set).sum(set as u64),
-            Phase::new("beside", 0, 0).work(lines + set).sum(set as u64),
-            Phase::new("check-beside", 0, 0).work(there).sum(0),
+            (Phase::new("setup", pages, 0).touches(pages), |this, _| {
+                this.memory.bytes_mut().fill(1);
+                this.set.bytes_mut().fill(1);
+                Ok(0)
+            }),
+            // As the other phases leave it: zero, but with a one in each page, which the check has just written.
+            (Phase::new("wipe", 0, 0).work(lines), Self::zero_all),
+            (check("check-wipe"), Self::check),
+            (Phase::new("zero", 0, 0).work(lines), Self::zero_all),
+            (check("check-zero"), Self::check),
+            (Phase::new("reader", 0, 0).work(lines).sum(0), |this, _| {
+                Ok((0..this.blocks()).fold(0, |sum, at| {
+                    this.zero(at);
+                    sum + read_and_mark(this.block(at))
+                }))
+            }),
+            // The same work, but a block is zeroed while the one before is still to be read.
+            (Phase::new("early", 0, 0).work(lines).sum(0), |this, _| Ok(this.read_early())),
+            (Phase::new("alone", 0, 0).work(set).sum(set as u64), |this, notes| {
+                Ok(this.read_sets(false, notes))
+            }),
+            (Phase::new("beside", 0, 0).work(lines + set).sum(set as u64), |this, notes| {
+                Ok(this.read_sets(true, notes))
+            }),
+            (check("check-beside"), Self::check),
         ]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        let blocks = 0..self.blocks();
-        notes.add("pages", (blocks.len() * self.block_bytes / page::size()) as f64);
-        Ok(match phase {
-            0 => {
-                self.memory.bytes_mut().fill(1);
-                self.set.bytes_mut().fill(1);
-                0
+    fn zero_all(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        notes.add("pages", (self.blocks() * self.block_bytes / page::size()) as f64);
+        (0..self.blocks()).for_each(|at| self.zero(at));
+        Ok(0)
+    }
+
+    fn read_early(&mut self) -> u64 {
+        self.zero(0);
+        (0..self.blocks()).fold(0, |sum, at| {
+            if at + 1 < self.blocks() {
+                self.zero(at + 1);
             }
-            1 | 3 => {
-                blocks.for_each(|at| self.zero(at));
-                0
-            }
-            5 => blocks.fold(0, |sum, at| {
-                self.zero(at);
-                sum + read_and_mark(self.block(at))
-            }),
-            6 | 7 => {
-                let (mut sum, mut set_ns) = (0, 0);
-                for batch in 0..self.batches {
-                    if phase == 7 {
-                        (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
-                    }
-                    let begin_ns = counters::thread_cpu_ns();
-                    sum += self.read_set();
-                    set_ns += counters::thread_cpu_ns() - begin_ns;
-                }
-                notes.add(SET_NS, set_ns as f64);
-                sum
-            }
-            _ => read_and_mark(self.memory.bytes_mut()),
+            sum + read_and_mark(self.block(at))
         })
     }
-}
 
-impl Overwriting {
+    fn check(&mut self, _: &mut Notes) -> Result<u64, Refusal> {
+        Ok(read_and_mark(self.memory.bytes_mut()))
+    }
+
+    /// Reads the working set again and again, with blocks zeroed before each time if asked for.
+    fn read_sets(&mut self, zeroes: bool, notes: &mut Notes) -> u64 {
+        let (mut sum, mut set_ns) = (0, 0);
+        for batch in 0..self.batches {
+            if zeroes {
+                (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
+            }
+            let begin_ns = counters::thread_cpu_ns();
+            sum += self.read_set();
+            set_ns += counters::thread_cpu_ns() - begin_ns;
+        }
+        notes.add(SET_NS, set_ns as f64);
+        sum
+    }
+
     fn blocks(&self) -> usize {
         self.batches * self.batch_blocks
     }
@@ -240,15 +261,6 @@ const CHARTS: &[Chart] = &[
         ..Chart::BLANK
     },
     Chart {
-        id: "zeroing-reader",
-        title: "The next reader of what was zeroed, by block size",
-        x: "order",
-        x_label: "order (log2 of base pages)",
-        y_label: "ns per base page, every cache line read",
-        values: |_, found| reader_ns(found),
-        ..Chart::BLANK
-    },
-    Chart {
         id: "zeroing-beside",
         title: "A working set of 512 KiB elsewhere, by block size",
         x: "order",
@@ -265,14 +277,6 @@ fn zero_ns(found: &Quantities) -> Vec<f64> {
     cpu_ns(found, "zero").iter().zip(pages).map(|(zero, pages)| zero / pages).collect()
 }
 
-/// Time of reading a freshly zeroed page: both together, less zeroing alone. The difference may be zero or
-/// negative; each round keeps its place, so that ratios compare the same rounds.
-fn reader_ns(found: &Quantities) -> Vec<f64> {
-    let pages = values(found, "zero", "pages").unwrap_or_default();
-    let [reader, zero] = ["reader", "zero"].map(|phase| cpu_ns(found, phase));
-    reader.iter().zip(&zero).zip(pages).map(|((reader, zero), pages)| (reader - zero) / pages).collect()
-}
-
 /// How many times as long reading a working set elsewhere takes.
 fn beside(found: &Quantities) -> Vec<f64> {
     let [alone, beside] = ["alone", "beside"].map(|phase| values(found, phase, SET_NS).unwrap_or_default());
@@ -282,32 +286,7 @@ fn beside(found: &Quantities) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
     use std::collections::BTreeSet;
-
-    fn cell(engine: &str, from: &str, order: u8) -> Cell {
-        Cell::of("zeroing").with("engine", engine).with("from", from).with("order", order).with("mib", 2)
-    }
-
-    #[test]
-    fn every_engine_here_zeroes_all_of_it_in_every_phase() {
-        for engine in zero::engines() {
-            if !engine.is_present() {
-                faultless_wants::missing_feature("instructions that zero", engine.name());
-                continue;
-            }
-            for from in ["hot", "cold"] {
-                let mut trial = Zeroing.trial(&cell(&word(engine.name()), from, 3)).unwrap();
-                let phases = trial.phases();
-                assert!(phases.iter().any(|phase| phase.checksum.is_some()), "{}", engine.name());
-                for (at, phase) in phases.iter().enumerate() {
-                    let returned = trial.run(at, &mut Notes::default()).unwrap();
-                    let expected = phase.checksum.unwrap_or(returned);
-                    assert_eq!(returned, expected, "{} {from} {}", engine.name(), phase.name);
-                }
-            }
-        }
-    }
 
     #[test]
     fn memory_left_out_by_an_engine_shows() {
@@ -324,31 +303,5 @@ mod tests {
         let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };
         let begins: BTreeSet<_> = (0..trial.blocks()).map(|at| trial.block(at).as_ptr().addr()).collect();
         assert_eq!(begins.len(), trial.blocks());
-    }
-
-    #[test]
-    fn every_round_keeps_its_place_also_where_a_difference_is_less_than_nothing() {
-        let of = |phase: &str, quantity: &str, rounds: &[f64]| {
-            ((phase.to_owned(), quantity.to_owned()), rounds.to_vec())
-        };
-        let found: Quantities = [
-            of("zero", "pages", &[10.0; 2]),
-            of("zero", "cpu_ns", &[500.0, 600.0]),
-            of("reader", "cpu_ns", &[450.0, 900.0]),
-            of("alone", SET_NS, &[100.0, 50.0]),
-            of("beside", SET_NS, &[150.0, 100.0]),
-        ]
-        .into();
-        assert_eq!((zero_ns(&found), reader_ns(&found)), (vec![50.0, 60.0], vec![-5.0, 30.0]));
-        assert_eq!(beside(&found), [1.5, 2.0]);
-    }
-
-    #[test]
-    fn what_does_not_exist_is_refused_with_what_does() {
-        let refused = |cell| trial::measure(&Zeroing, &cell).refused.unwrap_or_default();
-        assert!(refused(cell("by-hand", "hot", 0)).contains("takes cached, "));
-        assert!(refused(cell("cached", "warm", 0)).contains("takes hot or cold"));
-        assert!(refused(cell("cached", "hot", 11)).contains("from 0 to 10"));
-        assert!(refused(cell("cached", "hot", 10)).contains("take 4 at least"));
     }
 }

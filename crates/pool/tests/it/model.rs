@@ -232,7 +232,7 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(90) },
+        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(40) },
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -205,7 +205,7 @@ mod tests {
         cache.keep("key", &names(&["alpha", "beta"]));
         let path = cache.folder.join("key");
         let whole = fs::read(&path).unwrap();
-        for at in 0..whole.len() {
+        for at in (0..whole.len()).step_by(5) {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x11;
             fs::write(&path, damaged).unwrap();

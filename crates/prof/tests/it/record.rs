@@ -1,18 +1,16 @@
 //! Programs that fault a known number of times, recorded.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Write};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use faultless_prof::{Attach, Failure, Options, Recorded, Request, Task, Until, record};
 use faultless_trace::file::read;
 use faultless_trace::observation::{Exit, What};
-use faultless_trace::recording::{Name, Recording};
+use faultless_trace::recording::Recording;
 use faultless_wants as wants;
 
 use crate::program::program;
@@ -167,7 +165,7 @@ fn what_a_ring_too_small_loses_is_counted_exactly() {
 fn samples_stand_for_all_faults() {
     // A busy machine may read a ring too late. What was lost is in the bounds; a recording without loss has the narrowest.
     for _ in 0..5 {
-        let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
+        let Some((recorded, recording)) = run("touch", 80_000, &Options::default()) else { return };
         assert_samples_stand_for_all(&recorded, &recording);
         if !recorded.event_losses.iter().flatten().any(|loss| loss.lost > 0) {
             return;
@@ -312,13 +310,6 @@ fn faults_and_samples_have_stacks_down_to_main() {
     }
 }
 
-/// Frames by file and address in it, with their names.
-fn named(recording: &Recording) -> HashMap<(String, u64), Vec<Name>> {
-    let module = |module: u32| recording.stacks.modules[module as usize].path.clone();
-    let frames = recording.stacks.frames.iter();
-    frames.filter_map(|frame| Some(((module(frame.module?), frame.address), frame.names.clone()))).collect()
-}
-
 #[test]
 fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
     // A busy machine may read a ring too late; what then is lost must be said. The last few faults fit in though nobody reads it.
@@ -353,7 +344,7 @@ fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
 #[test]
 fn a_program_that_faults_for_long_is_not_recorded_whole() {
     // A recorder that comes too late to pause has them all, as long as the copies of the rings have room: 256 MiB, for some 200 000 faults.
-    for pages in [200_000, 400_000] {
+    for pages in [60_000, 400_000] {
         let Some((recorded, recording)) = run("touch", pages, &Options::default()) else { return };
         assert_eq!(recorded.complete, recording.complete());
         let Some(complete) = recorded.complete else { return };
@@ -361,44 +352,4 @@ fn a_program_that_faults_for_long_is_not_recorded_whole() {
         assert_eq!(user + kernel, complete);
     }
     panic!("400 000 faults are recorded whole");
-}
-
-#[test]
-fn names_of_an_earlier_recording_are_those_that_are_looked_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let names = folder.path().join("cache/names");
-    let kept = || -> Vec<PathBuf> {
-        std::fs::read_dir(&names).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
-    let options = Options { names: Some(names.clone()), ..Options::default() };
-    let Some((_, plain)) = run("touch", 2000, &Options::default()) else { return };
-    assert!(!names.exists());
-    let Some((_, missed)) = run("touch", 2000, &options) else { return };
-    let files = kept();
-    assert!(!files.is_empty());
-    let Some((_, hit)) = run("touch", 2000, &options) else { return };
-    // Noise in all of them.
-    for file in &files {
-        std::fs::write(file, "noise").unwrap();
-    }
-    let Some((_, damaged)) = run("touch", 2000, &options) else { return };
-    assert!(
-        files.iter().any(|file| std::fs::read(file).unwrap() != b"noise"),
-        "what is damaged is written anew"
-    );
-    // A file where the folder should be.
-    std::fs::remove_dir_all(&names).unwrap();
-    std::fs::write(&names, "").unwrap();
-    let Some((_, none)) = run("touch", 2000, &options) else { return };
-    let plain = named(&plain);
-    for (what, recording) in [("missed", missed), ("hit", hit), ("damaged", damaged), ("none", none)] {
-        let mut same = 0;
-        for (place, names) in named(&recording) {
-            if let Some(known) = plain.get(&place) {
-                assert_eq!(*known, names, "{what}: {place:?}");
-                same += usize::from(!names.is_empty());
-            }
-        }
-        assert!(same >= 3, "{what}: {same}");
-    }
 }

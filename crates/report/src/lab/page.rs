@@ -1,4 +1,7 @@
-//! A record as one HTML document: the claims with their verdicts, the machine, and the experiments.
+//! A record as one HTML document and as text: the machine, then for each experiment the document's table with our
+//! rows, the plots, and what the document says, with verdicts.
+
+use std::fmt::Write;
 
 use faultless_trace::verdict::Verdict;
 use maud::{Markup, PreEscaped, html};
@@ -6,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use super::quantity::{Quantity, name, range, shown};
 use crate::frame;
 use crate::svg::{self, Plot};
-use crate::table::{Align, WIDTH, columns, wrap};
+use crate::table::{Align, columns, wrap};
 
 /// A record, ready to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,8 +26,6 @@ pub struct Report {
     pub machine: Vec<(String, String)>,
     /// Counts, checksums and times that can't be right, a line each.
     pub violations: Vec<String>,
-    /// The claims, document by document.
-    pub claims: Vec<Claim>,
     /// The experiments of the record.
     pub experiments: Vec<Experiment>,
 }
@@ -36,10 +37,6 @@ pub struct Claim {
     pub id: String,
     /// The title of the document.
     pub document: String,
-    /// The experiment that answers the claim.
-    pub experiment: String,
-    /// The claim in one sentence.
-    pub says: String,
     /// The document's own words.
     pub quote: String,
     /// The document's figure.
@@ -48,20 +45,22 @@ pub struct Claim {
     pub here: String,
     /// What the record says of the claim.
     pub verdict: Verdict,
-    /// One line: why the figures differ, or what was not measured.
+    /// When it holds, how ours is measured, or what is lacking.
     pub why: String,
-    /// What a model says of the claim, beside the verdict.
-    pub modelled: Option<Modelled>,
 }
 
-/// What a model, or an emulated kernel, says of a claim.
+/// What a document says and nothing here decides.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Modelled {
-    /// Whether it agrees.
-    pub verdict: Verdict,
-    /// The model's figure; empty if there is none.
+pub struct Unjudged {
+    /// The title of the document.
+    pub document: String,
+    /// The document's own words.
+    pub quote: String,
+    /// The document's figure.
+    pub there: String,
+    /// The figure measured here; empty if there is none.
     pub here: String,
-    /// One line: what the figure is and which rows it rests on.
+    /// Why it is not judged.
     pub why: String,
 }
 
@@ -69,8 +68,6 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",
         Verdict::Refuted => "refuted",
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "differs",
         Verdict::CannotSay => "unknown",
     }
 }
@@ -88,6 +85,10 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// The document's tables, with our rows.
     pub tables: Vec<Table>,
+    /// What the documents say of it.
+    pub claims: Vec<Claim>,
+    /// What they say that is not judged.
+    pub unjudged: Vec<Unjudged>,
     /// Names of its parameters.
     pub parameters: Vec<String>,
     /// A row for each phase of each cell.
@@ -137,7 +138,7 @@ pub fn csv(table: &Table) -> String {
 
 /// The table as aligned columns, below its title. The remark follows, wrapped. A table without rows has no
 /// columns either.
-pub fn text(table: &Table) -> String {
+fn text(table: &Table, width: usize) -> String {
     let heads = (!table.rows.is_empty()).then_some(&table.heads);
     let rows: Vec<Vec<String>> =
         heads.into_iter().chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();
@@ -148,7 +149,7 @@ pub fn text(table: &Table) -> String {
     let mut lines = vec![table.title.clone()];
     lines.extend(columns(2, &align, &rows));
     if !table.remark.is_empty() {
-        lines.extend(wrap("  ", &table.remark, WIDTH));
+        lines.extend(wrap("  ", &table.remark, width));
     }
     lines.join("\n") + "\n"
 }
@@ -176,118 +177,128 @@ const MINOR: &str = "minor_faults";
 const MAJOR: &str = "major_faults";
 /// Tables with more rows are folded.
 const FOLDED_FROM: usize = 25;
-/// CSS that hides all claims but those with the chosen verdict.
-const FILTERS: &str = "#verdict-reproduced:checked~* tr.claim:not(.reproduced),#verdict-refuted:checked~* tr.claim:not(.refuted),\
-#verdict-agrees:checked~* tr.claim:not(.agrees),#verdict-differs:checked~* tr.claim:not(.differs),\
-#verdict-unknown:checked~* tr.claim:not(.unknown){display:none}";
+/// Verdicts, in the order in which they are told.
+const ORDER: [Verdict; 3] = [Verdict::Refuted, Verdict::Reproduced, Verdict::CannotSay];
+
+/// How many claims have each verdict: `1 refuted here, 12 reproduced`.
+fn tally<'a>(claims: impl Iterator<Item = &'a Claim> + Clone) -> String {
+    let count = |verdict| claims.clone().filter(|claim| claim.verdict == verdict).count();
+    let counts = ORDER.map(|verdict| (count(verdict), verdict));
+    let told = counts.iter().filter(|(count, _)| *count > 0);
+    told.map(|(count, verdict)| format!("{count} {}", verdict.words())).collect::<Vec<_>>().join(", ")
+}
 
 impl Report {
     /// The record as one HTML document.
     pub fn html(&self) -> String {
         let title = format!("faultless lab: {}", self.name);
-        let has_claims = !self.claims.is_empty() || self.experiments.is_empty();
         let body = html! {
             header {
                 h1 { (title) }
-                @if has_claims { p.lead { (self.tally()) } }
                 p.faint { (self.asked) " " (self.measured) }
                 @if let Some(why) = &self.unfinished {
                     div.alarm { p { strong { "Not whole. " } (why) } }
                 }
                 (violations(&self.violations))
-                nav {
-                    @if has_claims { a href="#claims" { "claims" } }
-                    a href="#machine" { "machine" }
-                    @for experiment in &self.experiments {
-                        a href={ "#" (experiment.name) } { (experiment.name) }
-                    }
-                }
+                (frame::facts(&self.machine))
+                @if self.claims().next().is_some() { p.lead { "Statements of the documents: " (tally(self.claims())) "." } }
+                nav { @for experiment in &self.experiments { a href={ "#" (experiment.name) } { (experiment.name) } } }
             }
-            @if has_claims {
-                section.part id="claims" {
-                    h2 { "What the documents claim, and what this machine says" }
-                    (self.filter())
-                    div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
-                }
-            }
-            section.part id="machine" { h2 { "The machine" } (frame::facts(&self.machine)) }
-            @for experiment in &self.experiments { (self.experiment(experiment)) }
+            @for experiment in &self.experiments { (section(experiment)) }
         };
-        frame::document(&title, &format!("{}{FILTERS}", svg::style()), &body)
+        frame::document(&title, &svg::style(), &body)
     }
 
-    fn count(&self, verdict: Verdict) -> usize {
-        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    fn claims(&self) -> impl Iterator<Item = &Claim> + Clone {
+        self.experiments.iter().flat_map(|experiment| &experiment.claims)
     }
 
-    /// The verdicts that there are: `49 reproduced`.
-    fn counts(&self) -> impl Iterator<Item = (Verdict, String)> {
-        let each = Verdict::ALL.into_iter().map(|verdict| (verdict, self.count(verdict)));
-        let found = each.filter(|(_, count)| *count > 0);
-        found.map(|(verdict, count)| (verdict, format!("{count} {}", verdict.words())))
+    /// The record for a terminal of so many columns: machine, tables, statements with their verdicts. If `is_brief`,
+    /// verdicts are only counted.
+    pub fn text(&self, width: usize, is_brief: bool) -> String {
+        let fact = |name: &&str| {
+            self.machine.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        let machine: Vec<&str> =
+            ["cpu", "kernel", "memory", "page", "hypervisor"].iter().filter_map(fact).collect();
+        let mut text = wrap("", &machine.join("; "), width).join("\n") + "\n";
+        for experiment in &self.experiments {
+            text += &format!(
+                "\n{}\n",
+                wrap(&format!("{}: ", experiment.name), &experiment.question, width).join("\n")
+            );
+            for table in &experiment.tables {
+                text += &format!("\n{}", self::text(table, width));
+            }
+            if experiment.claims.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "\nStatements: {}", tally(experiment.claims.iter()));
+            if !is_brief {
+                in_order(&experiment.claims).for_each(|claim| text += &told(claim, width));
+            }
+        }
+        text
     }
+}
 
-    fn tally(&self) -> String {
-        let counts: Vec<String> = self.counts().map(|(_, text)| text).collect();
-        format!("{} claims: {}.{}", self.claims.len(), counts.join("; "), self.tally_modelled())
-    }
+/// Claims by verdict.
+fn in_order(claims: &[Claim]) -> impl Iterator<Item = &Claim> {
+    ORDER.into_iter().flat_map(move |verdict| claims.iter().filter(move |claim| claim.verdict == verdict))
+}
 
-    /// The verdicts of a model, which stand beside the others and are counted apart.
-    fn tally_modelled(&self) -> String {
-        let beside: Vec<Verdict> =
-            self.claims.iter().filter_map(|claim| Some(claim.modelled.as_ref()?.verdict)).collect();
-        let of = |verdict| beside.iter().filter(|found| **found == verdict).count();
-        let [agrees, differs, unknown] = [Verdict::Agrees, Verdict::Differs, Verdict::CannotSay].map(of);
-        match beside.len() {
-            0 => String::new(),
-            all => format!(
-                " A model stands beside {all} of them: it agrees with {agrees}, differs from {differs}, and cannot say for {unknown}."
-            ),
+/// A claim as text: verdict and quote, then both figures and the reason.
+fn told(claim: &Claim, width: usize) -> String {
+    let here = if claim.here.is_empty() { "-" } else { &claim.here };
+    let first = wrap(&format!("{:<14}", claim.verdict.words()), &format!("\"{}\"", claim.quote), width);
+    let rest = wrap(&" ".repeat(14), &format!("there {}; here {here}; {}", claim.there, claim.why), width);
+    format!("{}\n{}\n", first.join("\n"), rest.join("\n"))
+}
+
+fn section(experiment: &Experiment) -> Markup {
+    html! {
+        section.part id=(experiment.name) {
+            h2 { (experiment.name) }
+            p.lead { (experiment.question) }
+            p.faint { "from " (experiment.sources.join("; ")) }
+            @for found in &experiment.tables { (table(found)) }
+            @if !experiment.plots.is_empty() {
+                div.charts {
+                    @for plot in &experiment.plots { figure { (PreEscaped(svg::inline(plot))) } }
+                }
+            }
+            @if !experiment.claims.is_empty() {
+                h3 { "What the documents say: " (tally(experiment.claims.iter())) }
+                div.scroll { (claims(&experiment.claims)) }
+            }
+            @if !experiment.unjudged.is_empty() {
+                h3 { "Not judged here, and why" }
+                div.scroll { (unjudged(&experiment.unjudged)) }
+            }
+            (measured(experiment))
+            @if !experiment.refused.is_empty() {
+                details {
+                    summary { "Left out: " (experiment.refused.len()) }
+                    ul { @for line in &experiment.refused { li { (line) } } }
+                }
+            }
+            h3 { "How it was measured" }
+            @for sentence in &experiment.how { p { (sentence) } }
+            p { "To repeat it:" }
+            pre { (experiment.command) }
         }
     }
+}
 
-    fn filter(&self) -> Markup {
-        let mut choices = vec![("all", format!("all {}", self.claims.len()))];
-        choices.extend(self.counts().map(|(verdict, text)| (class(verdict), text)));
-        frame::filter("verdict", &choices, 0)
-    }
-
-    fn experiment(&self, experiment: &Experiment) -> Markup {
-        let own: Vec<&Claim> =
-            self.claims.iter().filter(|claim| claim.experiment == experiment.name).collect();
-        let cells = html! {
-            div.scroll { (cells(experiment)) }
-        };
-        let summary = format!("all {} rows", experiment.rows.len());
-        html! {
-            section.part id=(experiment.name) {
-                h2 { (experiment.name) }
-                p.lead { (experiment.question) }
-                p.faint { "from " (experiment.sources.join("; ")) }
-                @if !experiment.plots.is_empty() {
-                    div.charts {
-                        @for plot in &experiment.plots { figure { (PreEscaped(svg::inline(plot))) } }
-                    }
-                }
-                @for found in &experiment.tables { (table(found)) }
-                @if !own.is_empty() { h3 { "Claims" } div.scroll { (claims(&own, false)) } }
-                h3 { "Cells: medians with their intervals, faults beside those that must be" }
-                @match experiment.rows.len() {
-                    0 => p.faint { "Nothing was measured." },
-                    1..FOLDED_FROM => (cells),
-                    _ => details { summary { (summary) } (cells) },
-                }
-                @if !experiment.refused.is_empty() {
-                    details {
-                        summary { "Left out: " (experiment.refused.len()) }
-                        ul { @for line in &experiment.refused { li { (line) } } }
-                    }
-                }
-                h3 { "How it was measured" }
-                @for sentence in &experiment.how { p { (sentence) } }
-                p { "To repeat it:" }
-                pre { (experiment.command) }
-            }
+/// All cells with all quantities; many are folded.
+fn measured(experiment: &Experiment) -> Markup {
+    let rows = html! { div.scroll { (cells(experiment)) } };
+    html! {
+        h3 { "Cells: medians with their intervals, faults beside those that must be" }
+        @match experiment.rows.len() {
+            0 => p.faint { "Nothing was measured." },
+            1..FOLDED_FROM => (rows),
+            count => details { summary { "all " (count) " rows" } (rows) },
         }
     }
 }
@@ -333,36 +344,19 @@ fn violations(lines: &[String]) -> Markup {
     }
 }
 
-/// The claims as a table. If it is the whole table, documents head their claims.
-fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
+/// A claim is a row: its verdict, the document's words with its figure, ours, and the reason.
+fn claims(claims: &[Claim]) -> Markup {
     html! {
         table.cards {
-            thead {
-                tr { th { "verdict" } th { "claim" } th { "there" } th { "here" } th { "why" } }
-            }
+            thead { tr { th { "verdict" } th { "the document" } th { "there" } th { "here" } th { "why" } } }
             tbody {
-                @for (index, claim) in claims.iter().enumerate() {
-                    @if is_whole && (index == 0 || claims[index - 1].document != claim.document) {
-                        tr.document { td colspan="5" { (claim.document) } }
-                    }
-                    tr.claim.(class(claim.verdict)) {
+                @for claim in in_order(claims) {
+                    tr.claim.(class(claim.verdict)) id=(claim.id) {
                         td { span.verdict { (claim.verdict.words()) } }
-                        td title=(claim.quote) {
-                            (claim.says)
-                            @if is_whole { small { a href={ "#" (claim.experiment) } { (claim.experiment) } " " (claim.id) } }
-                        }
+                        td { q { (claim.quote) } small { (claim.document) " " (claim.id) } }
                         td data-name="there:" { (claim.there) }
-                        td data-name="here:" { @if claim.here.is_empty() { "-" } @else { (claim.here) } }
-                        td {
-                            (claim.why)
-                            @if let Some(model) = &claim.modelled {
-                                p.faint {
-                                    span.verdict.modelled { (beside(model.verdict)) } " "
-                                    @if !model.here.is_empty() { (model.here) "; " }
-                                    (model.why)
-                                }
-                            }
-                        }
+                        td data-name="here:" { (or_none(&claim.here)) }
+                        td { (claim.why) }
                     }
                 }
             }
@@ -370,12 +364,26 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
     }
 }
 
-/// A model's verdict in words that cannot be taken for a measurement's.
-fn beside(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::CannotSay => "modelled, cannot say",
-        other => other.words(),
+fn unjudged(rows: &[Unjudged]) -> Markup {
+    html! {
+        table.cards {
+            thead { tr { th { "the document" } th { "there" } th { "here" } th { "why it is not judged" } } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        td { q { (row.quote) } small { (row.document) } }
+                        td data-name="there:" { (row.there) }
+                        td data-name="here:" { (or_none(&row.here)) }
+                        td { (row.why) }
+                    }
+                }
+            }
+        }
     }
+}
+
+fn or_none(figure: &str) -> &str {
+    if figure.is_empty() { "-" } else { figure }
 }
 
 fn cells(experiment: &Experiment) -> Markup {

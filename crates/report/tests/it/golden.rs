@@ -6,7 +6,6 @@ use faultless_trace::observation::Access;
 use faultless_trace::{Observation, Stat};
 
 use super::scenario;
-use super::spread::assert_narrow;
 
 fn stat(observation: &Observation) -> Stat {
     Stat::from_observation(observation)
@@ -17,7 +16,6 @@ fn assert_fits(text: &str, width: usize) {
         assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end());
     }
-    assert_narrow(text);
 }
 
 /// The answer, what the program used, the kinds and what to do next are on the first screen.
@@ -132,22 +130,6 @@ fn explanation_of_everything_and_of_what_is_denied() {
     explanation_is!("pipeline_explained", scenario::pipeline());
     explanation_is!("denied_explained", scenario::denied(true));
     explanation_is!("short_explained", short());
-}
-
-#[test]
-fn no_golden_text_has_a_spread_wider_than_the_limit() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/snapshots");
-    let mut found = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // The interval of a difference may be wider than the difference.
-        let is_text = name.starts_with("it__golden__") || name.starts_with("it__profile__");
-        if is_text && name.ends_with(".snap") {
-            found += assert_narrow(&std::fs::read_to_string(path).unwrap());
-        }
-    }
-    assert!(found > 50, "{found}");
 }
 
 #[test]

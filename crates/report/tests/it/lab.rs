@@ -2,7 +2,7 @@
 
 use faultless_report::lab::Quantity;
 use faultless_report::lab::compare::{self, Comparison, Fact};
-use faultless_report::lab::page::{self, Claim, Experiment, Modelled, PhaseRow, Report, Table, TableRow};
+use faultless_report::lab::page::{self, Claim, Experiment, PhaseRow, Report, Table, TableRow, Unjudged};
 use faultless_report::svg::{self, Line, Plot, Point};
 use faultless_trace::change::{Change, Direction};
 use faultless_trace::stat::Interval;
@@ -57,14 +57,11 @@ fn claim(id: &str, verdict: Verdict, here: &str) -> Claim {
     Claim {
         id: id.into(),
         document: "Oops All Page Faults!".into(),
-        experiment: "touch".into(),
-        says: "a zeroed array takes two faults per page".into(),
         quote: "we are triggering two of them per \"page\"".into(),
         there: "131,145 faults for 65,536 pages = 2.00".into(),
         here: here.into(),
         verdict,
         why: "the zero page is read, then copied <on write>".into(),
-        modelled: None,
     }
 }
 
@@ -110,26 +107,24 @@ fn report() -> Report {
         unfinished: Some("The last run was interrupted.".into()),
         machine: vec![("kernel".into(), "6.1.0".into()), ("cpu".into(), "One & Two, 2 processors".into())],
         violations: vec!["touch threads=2: first: 3 faults, must be 16384 to 16424".into()],
-        claims: vec![
-            claim("a", Verdict::Reproduced, "2.00 per page"),
-            claim("b", Verdict::Refuted, "1.00 per page [0.99 1.01]"),
-            claim("c", Verdict::CannotSay, ""),
-            claim("d", Verdict::Agrees, "1.80 times"),
-            Claim {
-                modelled: Some(Modelled {
-                    verdict: Verdict::Differs,
-                    here: "1.20 times [1.10 1.30]".into(),
-                    why: "holds from 2.00 times on; rests on predict threads=1".into(),
-                }),
-                ..claim("e", Verdict::CannotSay, "")
-            },
-        ],
         experiments: vec![Experiment {
             name: "touch".into(),
             question: "What does the first touch of a page cost?".into(),
             sources: vec!["Oops All Page Faults!".into()],
             plots: vec![numbers(), words()],
             tables: vec![table()],
+            claims: vec![
+                claim("a", Verdict::Reproduced, "2.00 per page"),
+                claim("b", Verdict::Refuted, "1.00 per page (0.99 to 1.01)"),
+                claim("c", Verdict::CannotSay, ""),
+            ],
+            unjudged: vec![Unjudged {
+                document: "Oops All Page Faults!".into(),
+                quote: "131,145 page-faults:u # 273.724 K/sec".into(),
+                there: "273.724 K/sec".into(),
+                here: "812 K/sec".into(),
+                why: "the price of a fault on another machine".into(),
+            }],
             parameters: vec!["access".into(), "threads".into()],
             rows: vec![
                 row("1", "first", 16_390.0, &[]),
@@ -215,7 +210,14 @@ fn page_of_a_record() {
 #[test]
 fn an_empty_record_is_a_page_too() {
     let html = Report::default().html();
-    assert!(html.contains("0 claims") && html.ends_with("</html>"));
+    assert!(!html.contains("Statements") && html.ends_with("</html>"));
+}
+
+#[test]
+fn the_terminal_begins_with_the_machine_and_the_documents_table() {
+    insta::assert_snapshot!("lab_page.text", report().text(100, false));
+    let brief = report().text(100, true);
+    assert!(brief.ends_with("Statements: 1 refuted here, 1 reproduced, 1 cannot say\n"), "{brief}");
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod recorded;
 mod runs;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
-mod spread;
 mod timeline;
 mod views;
 

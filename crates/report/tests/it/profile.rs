@@ -10,7 +10,6 @@ use faultless_trace::sites::Group;
 use faultless_trace::tree::Shape;
 
 use super::recorded::mixed;
-use super::spread::assert_narrow;
 
 const NARROW: Layout = Layout { colour: false, width: Some(20), whole: false, only_tables: true };
 
@@ -25,7 +24,6 @@ fn assert_fits(text: &str, width: usize) {
         assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end());
     }
-    assert_narrow(text);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use faultless_report::timeline::{Shown, html, json};
 use faultless_trace::profile::Profile;
@@ -139,33 +138,4 @@ fn the_peaks_that_curves_name_are_the_same_in_every_window() {
     let wide = peaks(1600);
     assert_eq!(wide.len(), 3, "threads in faults, faults/s, resident: {wide:?}");
     assert_eq!((peaks(1280), peaks(700)), (wide.clone(), wide));
-}
-
-#[test]
-#[ignore = "a million events; in release: cargo test --release -p faultless-report -- --ignored million"]
-fn a_million_events_become_a_page_in_three_seconds() {
-    let recording = Pipeline { workers: 8, chunks: 2100, pool: false, every_fault: true }.recording();
-    let begin = Instant::now();
-    let timeline = lay_out(&recording);
-    let laid = begin.elapsed();
-    let page = html(&[Shown { name: "a.trace", timeline: &timeline, stacks: &recording.stacks }]);
-    eprintln!("{} events: {laid:?}, page {:?}, {} bytes", timeline.events(), begin.elapsed(), page.len());
-    assert!(timeline.events() > 1_000_000);
-    assert!(begin.elapsed().as_secs_f64() < 3.0);
-    if let Some(folder) = std::env::var_os("PAGES") {
-        std::fs::write(Path::new(&folder).join("million.html"), page).unwrap();
-    }
-}
-
-#[test]
-#[ignore = "writes pages to look at into the folder PAGES"]
-fn pages_to_look_at() {
-    let folder = PathBuf::from(std::env::var_os("PAGES").unwrap());
-    let without = Pipeline { workers: 8, chunks: 932, pool: false, every_fault: true };
-    let (with, bursts) = (Pipeline { pool: true, ..without }, Pipeline { every_fault: false, ..without });
-    let [without, with, bursts] = [without, with, bursts].map(Pipeline::recording);
-    let write = |name: &str, page: String| std::fs::write(folder.join(name), page).unwrap();
-    write("one.html", page(&[("nopool.trace", &without)]));
-    write("two.html", page(&[("pool.trace", &with), ("nopool.trace", &without)]));
-    write("bursts.html", page(&[("bursts.trace", &bursts)]));
 }

@@ -26,9 +26,8 @@ fn recordings() -> Vec<(&'static str, Recording)> {
     };
     vec![
         ("sampled", recorded::mixed(false)),
-        ("every fault", recorded::mixed(true)),
         ("cold", recorded::cold()),
-        ("pipeline", of(scenario::pipeline())),
+        ("pipeline", of(scenario::pipeline_of(8))),
     ]
 }
 

@@ -48,20 +48,6 @@ fn page_by_page(flows: &[Flow], order: Order, most: usize) -> u64 {
     avoided
 }
 
-/// Any interleaving of each interval's faults and releases: `true` is a release.
-fn interleaved(intervals: &[Vec<bool>], most: u64) -> u64 {
-    let (mut kept, mut avoided) = (0, 0);
-    for release in intervals.iter().flatten() {
-        if *release {
-            kept = (kept + 1).min(most);
-        } else if kept > 0 {
-            kept -= 1;
-            avoided += 1;
-        }
-    }
-    avoided
-}
-
 fn some_flows() -> impl Strategy<Value = Vec<Flow>> {
     let flow = (0..30_u64, 0..30_u64).prop_map(|(faults, releases)| Flow { faults, releases });
     let one_sided = (0..60_u64, any::<bool>()).prop_map(|(n, release)| {
@@ -80,49 +66,6 @@ proptest! {
                 prop_assert_eq!(avoided.with(pages), page_by_page(&flows, order, pages as usize), "{:?} {}", order, pages);
             }
         }
-    }
-
-    #[test]
-    fn more_kept_never_avoids_less_and_mixed_is_the_best_order(flows in some_flows()) {
-        let [first, last, mixed] =
-            [Order::FaultsFirst, Order::ReleasesFirst, Order::Mixed].map(|order| kept_pages(&flows, order));
-        for pages in 0..100 {
-            prop_assert!(first.with(pages) <= first.with(pages + 1));
-            prop_assert!(last.with(pages) <= last.with(pages + 1));
-            prop_assert!(first.with(pages).max(last.with(pages)) <= mixed.with(pages));
-        }
-    }
-
-    #[test]
-    fn no_interleaving_beats_the_upper_bound(
-        intervals in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..20), 0..20),
-        most in 1..20_u64,
-    ) {
-        let flow = |i: &Vec<bool>| {
-            let releases = i.iter().filter(|r| **r).count() as u64;
-            Flow { releases, faults: i.len() as u64 - releases }
-        };
-        let flows: Vec<Flow> = intervals.iter().map(flow).collect();
-        prop_assert!(interleaved(&intervals, most) <= kept_pages(&flows, Order::Mixed).with(most));
-    }
-
-    #[test]
-    fn the_plateau_is_what_is_left_beyond_the_first_touch_of_peak_memory(flows in some_flows()) {
-        // Keep everything: a page is taken anew only when live memory exceeds its peak so far.
-        let (mut live, mut peak, mut compulsory, mut faults) = (0_i64, 0_i64, 0, 0);
-        let mut kept = Vec::new();
-        for flow in &flows {
-            // Only live pages can be released.
-            let releases = (flow.releases as i64).min(live + flow.faults as i64);
-            kept.push(Flow { faults: flow.faults, releases: releases as u64 });
-            live += flow.faults as i64;
-            faults += flow.faults;
-            compulsory += (live - peak).max(0);
-            peak = peak.max(live);
-            live -= releases;
-        }
-        let avoided = kept_pages(&kept, Order::FaultsFirst);
-        prop_assert_eq!(avoided.with(u64::MAX), faults - compulsory as u64);
     }
 
     #[test]
@@ -297,12 +240,6 @@ fn eight_equal_bursts_need_only_the_first() {
         last.keep_bytes == 512 * MIB && (last.low - 0.875).abs() < 1e-9 && (last.high - 0.875).abs() < 1e-9
     );
     assert!((curve.points[4].low - 7.0 * 32.0 / 4000.0).abs() < 0.001, "{:?}", curve.points[4]);
-}
-
-#[test]
-fn a_pool_of_a_quarter_of_the_burst_serves_a_quarter_of_each() {
-    let avoided = kept_pages(&[Flow { faults: 100, releases: 100 }; 8], Order::FaultsFirst);
-    assert_eq!((avoided.with(100), avoided.with(25)), (700, 175));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::measurement::Rng;
 
 fn facts() -> Facts {
     Facts {
@@ -105,33 +104,6 @@ fn a_bad_file_is_told_by_its_line() {
     assert!(said("version = 1\nbudgets = 3\n").contains("unknown field"));
     assert!(said("").contains("missing field `version`"));
     assert!(said("{").contains("--update"));
-}
-
-/// Runs of a program whose counts vary by `spread` (a share), now and then by a step.
-fn draws(rng: &mut Rng, n: usize, mean: f64, spread: f64, step: f64) -> Vec<Reading> {
-    let one = |rng: &mut Rng| {
-        let often = if rng.below(4) == 0 { step } else { 0.0 };
-        let faults = (mean * (1.0 + spread * rng.normal() + often)).max(0.0) as u64;
-        reading(faults, (40 << 20) + faults * 64, faults / 2)
-    };
-    (0..n).map(|_| one(rng)).collect()
-}
-
-#[test]
-fn programs_that_vary_raise_no_alarm_and_a_twentieth_is_caught() {
-    let mut rng = Rng::from_seed(3);
-    for (spread, step) in [(0.0, 0.0), (0.001, 0.0), (0.004, 0.0), (0.001, 0.01)] {
-        let (mut alarms, mut caught) = (0, 0);
-        for _ in 0..200 {
-            let budget = budget(&draws(&mut rng, 10, 20_000.0, spread, step));
-            for _ in 0..10 {
-                alarms += usize::from(Checked::new(&budget, draws(&mut rng, 3, 20_000.0, spread, step)).over);
-            }
-            caught += usize::from(Checked::new(&budget, draws(&mut rng, 3, 21_000.0, spread, step)).over);
-        }
-        assert!(alarms <= 1, "{spread} {step}: {alarms} of 2000");
-        assert!(caught >= 197, "{spread} {step}: {caught} of 200");
-    }
 }
 
 proptest! {

@@ -1,6 +1,5 @@
-//! Bootstrap intervals: samples -> 95 % interval of a median, a mean, a ratio, or of any statistic of
-//! clusters. Percentile method, fixed seed. It does not check that samples are independent; use clusters if
-//! they are not.
+//! The bootstrap: samples -> the 95 % interval of a median or a ratio. Percentile method, fixed seed. It does not check
+//! that samples are independent.
 
 use super::{median, percentile_of_sorted, sorted};
 use crate::measurement::Interval;
@@ -54,33 +53,13 @@ impl Rng {
     }
 }
 
-/// `value` with the 2.5th and 97.5th percentiles of the draws, widened to contain `value`.
-pub(crate) fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
-    let draws = sorted(draws);
+/// `value` with the 2.5th and 97.5th percentiles of what `draw` finds in resamples, widened to contain `value`.
+fn interval(value: f64, mut draw: impl FnMut(&mut Rng) -> f64) -> Interval {
+    let mut rng = Rng::seeded();
+    let draws = sorted(&(0..RESAMPLES).map(|_| draw(&mut rng)).collect::<Vec<f64>>());
     let low = percentile_of_sorted(&draws, 0.025).unwrap_or(value);
     let high = percentile_of_sorted(&draws, 0.975).unwrap_or(value);
     Interval { value, low: low.min(value), high: high.max(value) }
-}
-
-/// The interval of `statistic` when whole clusters (windows, rounds) are drawn with replacement.
-///
-/// Faults of one window are alike, so drawing single faults would overstate the evidence. `None` without
-/// clusters, or if the statistic of all of them is not finite.
-pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Option<Interval> {
-    if clusters.is_empty() {
-        return None;
-    }
-    let value = statistic(&clusters.iter().collect::<Vec<_>>());
-    let mut rng = Rng::seeded();
-    let mut draw = Vec::with_capacity(clusters.len());
-    let draws: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            draw.clear();
-            draw.extend((0..clusters.len()).map(|_| &clusters[rng.below(clusters.len())]));
-            statistic(&draw)
-        })
-        .collect();
-    value.is_finite().then(|| percentiles_of_draws(value, &draws))
 }
 
 /// Median with its 95 % interval.
@@ -100,9 +79,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         n if sorted[0] == sorted[n - 1] => return Some(Interval { value, low: value, high: value }),
         _ => {}
     }
-    let mut rng = Rng::seeded();
-    let draws: Vec<f64> = (0..RESAMPLES).map(|_| median_of_draw(&sorted, &mut rng)).collect();
-    let bootstrap = percentiles_of_draws(value, &draws);
+    let bootstrap = interval(value, |rng| median_of_draw(&sorted, rng));
     if sorted.len() >= ENOUGH_ROUNDS {
         return Some(bootstrap);
     }
@@ -111,7 +88,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
 }
 
 /// The median of one resample of sorted, finite values; there is at least one.
-pub(crate) fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
+fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
     let n = sorted.len();
     if n >= RANK_BOOTSTRAP_FROM {
         let rank = n as f64 / 2.0 + rng.normal() * (n as f64).sqrt() / 2.0;
@@ -242,50 +219,39 @@ pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
         return None;
     }
     let (a, b) = (sorted(a), sorted(b));
-    let mut rng = Rng::seeded();
-    let draws: Vec<f64> =
-        (0..RESAMPLES).map(|_| median_of_draw(&a, &mut rng) / median_of_draw(&b, &mut rng)).collect();
-    Some(percentiles_of_draws(value_a / value_b, &draws))
+    Some(interval(value_a / value_b, |rng| median_of_draw(&a, rng) / median_of_draw(&b, rng)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Share of 200 trials whose interval contains the true ratio 2, with a deviation of 10 % between rounds.
-    fn coverage(rounds: usize) -> f64 {
+    /// How many of 60 intervals of the ratio of such samples contain the true ratio 2. Values vary by 10 %.
+    fn hits((n, m): (usize, usize), ratio: impl Fn(&[f64], &[f64]) -> Interval) -> usize {
         let mut rng = Rng(7);
-        let trials = 200;
-        let hits = (0..trials).filter(|_| {
-            let a: Vec<f64> = (0..rounds).map(|_| 2.0 * (0.1 * rng.normal()).exp()).collect();
-            let r = ratio(&a, &vec![1.0; rounds]);
-            r.low <= 2.0 && 2.0 <= r.high
+        let hits = (0..60).filter(|_| {
+            let mut sample =
+                |scale: f64, n| -> Vec<f64> { (0..n).map(|_| scale * (0.1 * rng.normal()).exp()).collect() };
+            let found = ratio(&sample(2.0, n), &sample(1.0, m));
+            found.low <= 2.0 && 2.0 <= found.high
         });
-        hits.count() as f64 / f64::from(trials)
+        hits.count()
     }
 
     #[test]
-    fn ratio_holds_the_truth_for_few_and_many_rounds() {
-        for rounds in [2, 3, 4, 5, 6, 7, 8, 10, 15, 25, 50] {
-            let coverage = coverage(rounds);
-            assert!(coverage >= 0.90, "{rounds} rounds: {coverage}");
+    fn ratios_hold_the_truth_for_few_and_many_rounds() {
+        for rounds in [2, 5, 15] {
+            let hits = hits((rounds, rounds), ratio);
+            assert!(hits >= 54, "{rounds} rounds: {hits} of 60");
+        }
+        for sizes in [(2, 2), (3, 9)] {
+            let hits = hits(sizes, |a, b| ratio_of_independent(a, b).unwrap());
+            assert!(hits >= 54, "{sizes:?}: {hits} of 60");
         }
     }
 
     #[test]
-    fn independent_samples_hold_the_truth_few_and_many() {
-        for (n, m) in [(2, 2), (3, 3), (3, 9), (5, 5), (9, 15)] {
-            let mut rng = Rng(11);
-            let hits = (0..200).filter(|_| {
-                let mut sample = |scale: f64, n: usize| -> Vec<f64> {
-                    (0..n).map(|_| scale * (0.1 * rng.normal()).exp()).collect()
-                };
-                let ratio = ratio_of_independent(&sample(2.0, n), &sample(1.0, m)).unwrap();
-                ratio.low <= 2.0 && 2.0 <= ratio.high
-            });
-            let coverage = hits.count() as f64 / 200.0;
-            assert!(coverage >= 0.90, "{n} and {m}: {coverage}");
-        }
+    fn independent_samples_of_one_value_or_of_zeros_say_nothing() {
         assert_eq!(ratio_of_independent(&[0.0, 0.0], &[1.0, 1.0]), None);
         let alone = ratio_of_independent(&[3.0], &[1.5, 1.5]).unwrap();
         assert_eq!((alone.value, alone.low, alone.high), (2.0, 0.0, f64::MAX));
@@ -295,17 +261,15 @@ mod tests {
 
     #[test]
     fn the_interval_of_few_values_holds_the_median_as_often_as_it_says() {
-        for n in [2, 3, 6] {
-            for shift in [-100.0, 100.0] {
-                let mut rng = Rng(5);
-                let hits = (0..150).filter(|_| {
-                    let values: Vec<f64> = (0..n).map(|_| shift + rng.normal()).collect();
-                    let found = median_interval(&values).unwrap();
-                    found.low <= shift && shift <= found.high
-                });
-                let coverage = hits.count() as f64 / 150.0;
-                assert!(coverage >= 0.9, "{n} about {shift}: {coverage}");
-            }
+        for (n, shift) in [(2, -100.0), (6, 100.0)] {
+            let mut rng = Rng(5);
+            let hits = (0..60).filter(|_| {
+                let values: Vec<f64> = (0..n).map(|_| shift + rng.normal()).collect();
+                let found = median_interval(&values).unwrap();
+                found.low <= shift && shift <= found.high
+            });
+            let hits = hits.count();
+            assert!(hits >= 54, "{n} about {shift}: {hits} of 60");
         }
         let one = Interval { value: 3.0, low: 0.0, high: f64::MAX };
         assert_eq!(median_interval(&[3.0]), Some(one));
@@ -336,15 +300,6 @@ mod tests {
         many.push(0.0);
         let (few, many) = (median_interval(&few).unwrap(), median_interval(&many).unwrap());
         assert!((few.low - many.low).abs() < 0.05 && (few.high - many.high).abs() < 0.05, "{few:?} {many:?}");
-    }
-
-    #[test]
-    fn interval_of_a_mean_shrinks_with_the_root_of_n() {
-        let mut rng = Rng(9);
-        let values: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
-        let interval = interval_of(&values, |v| v.iter().copied().sum::<f64>() / v.len() as f64).unwrap();
-        let width = interval.high - interval.low;
-        assert!((width - 2.0 * 1.96 / 20.0).abs() < 0.05, "{width}");
     }
 
     #[test]

@@ -8,5 +8,4 @@ mod runs;
 mod scenario;
 mod sites;
 mod truth;
-mod unbiased;
 mod views;

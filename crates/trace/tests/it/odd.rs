@@ -136,7 +136,7 @@ fn is_share(interval: Interval) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn any_observation_has_an_answer_that_adds_up(o in observation()) {
         let stat = Stat::from_observation(&o);

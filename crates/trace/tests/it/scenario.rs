@@ -267,6 +267,11 @@ pub(crate) fn orphan() -> Observation {
 
 /// A program that does everything, seen by root: two threads that wait for each other, chunks that come and go.
 pub(crate) fn pipeline() -> Observation {
+    pipeline_of(40)
+}
+
+/// The same with so many rounds of chunks.
+pub(crate) fn pipeline_of(rounds: u64) -> Observation {
     let mut s = Script::new("chunk-pipeline --workers 2", 4_000_000, 40_000_000);
     s.program(1);
     s.now += 1;
@@ -283,7 +288,7 @@ pub(crate) fn pipeline() -> Observation {
         s.resident += PAGE;
         s.fault(1, ANON + page * PAGE, Access::Write);
     }
-    for round in 0..40 {
+    for round in 0..rounds {
         s.map(1, ANON, 24 * MIB, 3, "//anon");
         for page in 0..3072 {
             let (first, second) = (ANON + page * PAGE, ANON + 12 * MIB + page * PAGE);

@@ -238,7 +238,7 @@ fn nothing_observed_is_an_empty_answer() {
 
 #[test]
 fn an_answer_survives_its_json() {
-    let stat = Stat::from_observation(&scenario::pipeline());
+    let stat = Stat::from_observation(&scenario::pipeline_of(2));
     let back: Stat = serde_json::from_str(&serde_json::to_string(&stat).unwrap()).unwrap();
     let counts = |stat: &Stat| stat.rows.iter().map(|r| (r.kind, r.faults, r.source)).collect::<Vec<_>>();
     assert_eq!((counts(&back), &back.notes, &back.host), (counts(&stat), &stat.notes, &stat.host));

@@ -53,7 +53,7 @@ fn recordings() -> Vec<(&'static str, Recording)> {
         ("fork", of(scenario::fork())),
         ("denied", of(scenario::denied(true))),
         ("orphan", of(scenario::orphan())),
-        ("pipeline", of(scenario::pipeline())),
+        ("pipeline", of(scenario::pipeline_of(8))),
     ]
 }
 

@@ -19,22 +19,19 @@ mod report;
 mod text;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 use faultless_os::spawn;
-use faultless_prof::{Options, Request, Task, facts};
+use faultless_prof::{Options, Sources, facts};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::measurement::{Percent, interval_of, median, percentile, share_interval};
-use faultless_trace::observation::{Exit, Host};
+use faultless_trace::measurement::{Percent, median, median_interval, percentile, share_interval};
+use faultless_trace::observation::Host;
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cmd::warm::Warm;
+use crate::cmd::rounds::{Engine, Input, Job, Ran, Stop, Warm};
 use crate::cmd::workload::StandingTimes;
 use crate::cmd::workload::timed::TimedTouches;
 
@@ -119,26 +116,21 @@ impl Rounds {
         self.stat.is_empty() && self.record.is_empty()
     }
 
-    /// One more round of a program: plain, watched, plain, watched, plain. `false` if Ctrl-C ended it.
-    fn take(&mut self, program: &TimedProgram, stat_first: bool) -> Result<bool, Failure> {
+    /// One more round of a program: plain, watched, plain, watched, plain.
+    fn take(&mut self, program: &TimedProgram, engine: &Engine, stat_first: bool) -> Result<(), Stop> {
         self.warm.touch();
-        let mut before = program.plain();
+        let mut before = program.plain(engine)?;
         for is_stat in [stat_first, !stat_first] {
             self.warm.touch();
-            let said = if is_stat { program.stat(&mut self.warm) } else { program.record() };
-            let after = program.plain();
-            // Ctrl-C reached the programs too, and ended them.
-            if spawn::asked_to_end() {
-                return Ok(false);
-            }
-            let (plain, said, next) = (before?, said?, after?);
-            let between = Between { said, plain_ns: [plain.price_ns(), next.price_ns()] };
+            let said = if is_stat { program.stat(engine, &mut self.warm) } else { program.record(engine) }?;
+            let after = program.plain(engine)?;
+            let between = Between { said, plain_ns: [before.price_ns(), after.price_ns()] };
             if is_stat { &mut self.stat } else { &mut self.record }.push(between);
-            self.plain.push(plain);
-            before = Ok(next);
+            self.plain.push(before);
+            before = after;
         }
-        self.plain.push(before?);
-        Ok(true)
+        self.plain.push(before);
+        Ok(())
     }
 }
 
@@ -168,26 +160,26 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     emit(text.as_bytes(), ExitCode::from(code))
 }
 
-/// All rounds of all programs. In a round each program runs under both verbs, which take turns in going
-/// first.
+/// All rounds of all programs, or those until Ctrl-C. In a round each program runs under both verbs, which take turns in
+/// going first.
 fn take(programs: &[&'static TimedProgram], host: &Host) -> Result<Vec<Rounds>, Failure> {
-    let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
-    if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
+    let steps = (ROUNDS * programs.len()) as u64;
+    let engine = Engine::new(Input::Null, "checking {bar:30} {pos}/{len} {msg}", steps);
     let warm = || Warm::new(host.hypervisor.is_some());
     let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::new(warm())).collect();
-    spawn::remember_requests_to_end();
     'rounds: for round in 0..ROUNDS {
         for (&program, rounds) in programs.iter().zip(&mut rounds) {
-            bar.set_message(program.0);
-            if program.cannot_run(host).is_none() && !rounds.take(program, round % 2 == 0)? {
-                break 'rounds;
+            engine.bar.set_message(program.0);
+            if program.cannot_run(host).is_none() {
+                match rounds.take(program, &engine, round % 2 == 0) {
+                    Err(Stop::Interrupted) => break 'rounds,
+                    taken => taken.map_err(Stop::failure)?,
+                }
             }
-            bar.inc(1);
+            engine.bar.inc(1);
         }
     }
-    bar.finish_and_clear();
+    engine.bar.finish_and_clear();
     Ok(rounds)
 }
 
@@ -206,68 +198,36 @@ impl TimedProgram {
     }
 
     /// Runs it unwatched.
-    fn plain(&self) -> Result<OwnTimes, Failure> {
-        let words = self.command()?;
-        let output = Command::new(&words[0])
-            .args(&words[1..])
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()?;
-        self.ended_well(output.status.code())?;
-        OwnTimes::of(&output.stdout)
+    fn plain(&self, engine: &Engine) -> Result<OwnTimes, Stop> {
+        Ok(self
+            .own(engine.observe(Job {
+                command: &self.command()?,
+                environment: &[],
+                allow: Sources::NONE,
+            })?)?
+            .0)
     }
 
-    /// The request to run it, and the file that takes its output.
-    fn request(&self) -> Result<(Request, File), Failure> {
-        let told = tempfile::tempfile()?;
-        let stdout = Some(told.try_clone()?.into());
-        Ok((Request { command: self.command()?, stdout, ..Request::default() }, told))
-    }
-
-    fn stat(&self, warm: &mut Warm) -> Result<Said, Failure> {
-        let (request, told) = self.request()?;
-        let observation = faultless_prof::observe(request)?;
-        self.ended_well(status(observation.exit))?;
+    fn stat(&self, engine: &Engine, warm: &mut Warm) -> Result<Said, Stop> {
+        let job = Job { command: &self.command()?, environment: &[], allow: Sources::default() };
+        let (own, observation) = self.own(engine.observe(job)?)?;
         warm.learn(2 * observation.usage.peak_rss_bytes);
-        Ok(Said::of_stat(&Stat::from_observation(&observation), OwnTimes::of(&whole(told)?)?))
+        Ok(Said::of_stat(&Stat::from_observation(&observation), own))
     }
 
-    fn record(&self) -> Result<Said, Failure> {
-        let (request, told) = self.request()?;
-        let file = tempfile::tempfile()?;
-        let out = Box::new(file.try_clone()?);
-        let recorded = faultless_prof::record(Task::Command(request), &Options::default(), out, &mut |_| {})?;
-        if let Some(error) = recorded.trouble {
-            return Err(error.into());
-        }
-        self.ended_well(status(recorded.exit))?;
-        let recording = faultless_trace::file::read(&whole(file)?)?;
+    fn record(&self, engine: &Engine) -> Result<Said, Stop> {
+        let job = Job { command: &self.command()?, environment: &[], allow: Sources::default() };
+        let (own, recording) = self.own(engine.record(job, &Options::default())?)?;
         let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
-        Ok(Said::of_record(
-            &Findings::new(&recording, &wanted).map_err(Failure)?,
-            OwnTimes::of(&whole(told)?)?,
-        ))
+        Ok(Said::of_record(&Findings::new(&recording, &wanted).map_err(Failure)?, own))
     }
 
-    fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
-        let how = match status {
-            Some(0) => return Ok(()),
-            Some(status) => format!("ended with status {status}"),
-            None => "was ended by a signal".into(),
-        };
-        Err(Failure(format!(
-            "--check: the program {:?} {how}, so there are no figures; run it again",
-            self.0
-        )))
+    /// The program's own times, and what was seen.
+    fn own<T>(&self, ran: Ran<T>) -> Result<(OwnTimes, T), Failure> {
+        let name = format!("--check: the program {:?}", self.0);
+        let (seen, printed) = ran.success(&name, "there are no figures; run it again")?;
+        Ok((OwnTimes::of(printed.tail.as_bytes())?, seen))
     }
-}
-
-/// The whole content of a file.
-fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 impl OwnTimes {
@@ -347,11 +307,6 @@ impl Said {
     }
 }
 
-/// `None` after a signal.
-fn status(exit: Exit) -> Option<i32> {
-    if let Exit::Status(status) = exit { Some(status) } else { None }
-}
-
 fn report(programs: &[&TimedProgram], host: Host, rounds: Vec<Rounds>) -> Report {
     let rows: Vec<ProgramReport> = programs
         .iter()
@@ -409,8 +364,8 @@ fn arm(faults: &[(Kind, u64)], watched: &[Between], plain_ratios: &[f64]) -> Acc
     let with = rounds.iter().enumerate().filter_map(|(at, round)| Some((at, round, round.ratio()?)));
     let with: Vec<(usize, &Round, Interval)> = with.collect();
     let ratios: Vec<Interval> = with.iter().map(|(.., ratio)| *ratio).collect();
-    let values = |ratios: &[&Interval]| ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>();
-    let ratio = interval_of(&ratios, |ratios| median(&values(ratios)).unwrap_or(f64::NAN));
+    let values: Vec<f64> = ratios.iter().map(|ratio| ratio.value).collect();
+    let ratio = median_interval(&values);
     let lengthened = median(&with.iter().map(|(_, round, _)| round.lengthened()).collect::<Vec<f64>>());
     let plain: Vec<Interval> = with
         .iter()
@@ -423,7 +378,7 @@ fn arm(faults: &[(Kind, u64)], watched: &[Between], plain_ratios: &[f64]) -> Acc
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
     Accuracy {
         ratio,
-        extremes: ends(&values(&ratios.iter().collect::<Vec<_>>())),
+        extremes: ends(&values),
         lengthened: lengthened.unwrap_or(1.0),
         holds: holds(&ratios),
         intervals: ratios.len(),

@@ -4,15 +4,13 @@
 //! In: seeds. Out: differences, each with a command that reproduces it. Knows nothing about the programs.
 
 use std::fmt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::interposed::group::MemoryGroup;
-use crate::interposed::{Case, faultless, finish};
+use crate::interposed::{Case, faultless, finish, how};
 
 /// As `PROFILES` in `programs/fuzzed.c`.
 pub(crate) const PROFILES: u64 = 9;
@@ -147,7 +145,7 @@ impl Driver {
         let begin = Instant::now();
         let (status, output) = finish(case, limit);
         let lines = output.stdout.lines().map(String::from).collect();
-        Trial { ended: describe(status), lines, took: begin.elapsed() }
+        Trial { ended: how(status), lines, took: begin.elapsed() }
     }
 
     fn plain(&self, seed: Seed) -> Trial {
@@ -216,16 +214,6 @@ impl Driver {
             work();
         });
         (next.load(Relaxed) - first, found.into_inner().unwrap())
-    }
-}
-
-fn describe(status: Option<ExitStatus>) -> String {
-    match status {
-        None => "hangs".into(),
-        Some(status) => match status.signal() {
-            Some(signal) => format!("ends by signal {signal}"),
-            None => format!("exits with {}", status.code().unwrap_or(-1)),
-        },
     }
 }
 

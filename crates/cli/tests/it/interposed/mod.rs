@@ -34,6 +34,13 @@ pub(crate) const POLICIES: [&[&str]; 6] = [
     &["--prefault", "populate"],
 ];
 
+/// mimalloc for small blocks.
+pub(crate) const SMALL: &[&str] = &["--small=mimalloc"];
+
+/// The same, with small blocks of other sizes.
+pub(crate) const SMALL_POLICIES: [&[&str]; 3] =
+    [SMALL, &["--small=mimalloc", "--threshold", "16K"], &["--small=mimalloc", "--threshold", "1G"]];
+
 /// Policies with a background thread at work, and with other pages.
 pub(crate) const MORE_POLICIES: [&[&str]; 7] = [
     &["--prefault", "populate", "--decay", "20ms"],
@@ -273,6 +280,15 @@ pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output
         status: status.and_then(number).unwrap_or(i32::MIN),
     };
     (status, output)
+}
+
+/// How a command ended.
+pub(crate) fn how(status: Option<ExitStatus>) -> String {
+    match status.map(|status| (status.code(), status.signal())) {
+        None => "hangs".into(),
+        Some((Some(code), _)) => format!("status {code}"),
+        Some((None, signal)) => format!("signal {}", signal.unwrap_or(0)),
+    }
 }
 
 /// Kills the command's whole process group.

@@ -7,7 +7,7 @@ pid_t _Fork(void);
 
 int main(void) {
     if (!_Fork) return printf("no _Fork\n"), 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 60; round++) {
         char *blocks[40];
         for (int i = 0; i < 40; i++) blocks[i] = malloc(MIB), memset(blocks[i], i, MIB);
         for (int i = 0; i < 40; i++) free(blocks[i]);

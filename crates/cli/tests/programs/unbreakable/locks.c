@@ -1,5 +1,5 @@
 /* Memory locked into RAM. Usage: locks all MILLISECONDS MIB | fresh | used | freed
- * `all`: everything from now on is locked, 976 MiB are used and freed; prints the resident MiB at once, and once they are
+ * `all`: everything from now on is locked, 400 MiB are used and freed; prints the resident MiB at once, and once they are
  * at most MIB or the time is over. The others: a user who may lock 64 MiB locks what there is; prints the errno. */
 #include "proc.h"
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 static int lock_all(long ms, long most_mib) {
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) return printf("refused\n"), 0;
-    free(written(976 * MIB));
+    free(written(400 * MIB));
     long at_once = status_mib("VmRSS:"), begin = now_ms();
     while (status_mib("VmRSS:") > most_mib && now_ms() - begin < ms) sleep_ms(20);
     printf("%ld %ld\n", at_once, status_mib("VmRSS:"));

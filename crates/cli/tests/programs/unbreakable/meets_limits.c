@@ -39,7 +39,7 @@ int main(int count, char **words) {
         execl(words[0], words[0], "thread-inside", NULL);
         return 88;
     }
-    for (size_t len = 5 * MIB; len < 60 * MIB; len += 5 * MIB) free(written(len));
+    for (size_t len = 5 * MIB; len < 60 * MIB; len += 20 * MIB) free(written(len));
     free(written(200 * MIB));
     if (strcmp(words[1], "thread") == 0) {
         limit_threads();

@@ -15,7 +15,7 @@ use faultless_lab::cell::natural_cmp;
 /// The plot of a chart; `cells` are in the order in which lines and points are wanted.
 pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
     let all = cells.iter().map(|&(cell, quantities)| (cell, points(chart, cell, quantities)));
-    let drawn = begun(chart, all.filter(|(_, points)| !points.is_empty()).collect());
+    let drawn: Vec<(&Cell, Vec<Point>)> = all.filter(|(_, points)| !points.is_empty()).collect();
     let telling = telling(chart, &drawn);
     let mut lines: Vec<Line> = Vec::new();
     for (cell, points) in drawn {
@@ -70,31 +70,6 @@ fn points(chart: &Chart, cell: &Cell, quantities: &Quantities) -> Vec<Point> {
     let Ok(x) = cell.text(chart.x) else { return Vec::new() };
     let x = (chart.place)(cell, quantities).map_or_else(|| x.to_owned(), |place| place.to_string());
     point(x, &(chart.values)(cell, quantities)).into_iter().collect()
-}
-
-/// The same, but a cell with 0 on the axis becomes the first point of every line that it matches. If it matches none, it
-/// is left out.
-fn begun<'a>(chart: &Chart, drawn: Vec<(&'a Cell, Vec<Point>)>) -> Vec<(&'a Cell, Vec<Point>)> {
-    let is_idle = |cell: &Cell| !chart.idle.is_empty() && cell.text(chart.x) == Ok("0");
-    let is_alike = |a: &Cell, b: &Cell| {
-        let tells = |name: &str| name != chart.x && !chart.idle.contains(&name);
-        a.parameters
-            .iter()
-            .filter(|(name, _)| tells(name))
-            .all(|(name, value)| b.text(name) == Ok(value.as_str()))
-    };
-    let (idle, busy): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|(cell, _)| is_idle(cell));
-    let mut begun: Vec<(&Cell, Vec<Point>)> = Vec::new();
-    for (cell, points) in busy {
-        let is_known = begun.iter().any(|(known, _)| {
-            let tells = |(name, _): &&(String, String)| name != chart.x;
-            known.parameters.iter().filter(tells).eq(cell.parameters.iter().filter(tells))
-        });
-        let first = idle.iter().filter(|(none, _)| !is_known && is_alike(none, cell));
-        begun.extend(first.map(|(_, points)| (cell, points.clone())));
-        begun.push((cell, points));
-    }
-    begun
 }
 
 fn add(lines: &mut Vec<Line>, name: &str, is_document: bool, points: Vec<Point>) {
@@ -173,28 +148,6 @@ mod tests {
         let plot = plot(&CHART, &[(&cell, &quantities(1.0))]);
         assert_eq!(plot.lines[0].name, "measured");
         assert_eq!((plot.lines[1].name.as_str(), plot.lines[1].points[0].x.as_str()), ("", "read"));
-    }
-    #[test]
-    fn what_is_nothing_of_what_is_along_the_axis_begins_every_line() {
-        const BESIDE: Chart = Chart { x: "writers", idle: &["beside"], document: &[], ..CHART };
-        let cell = |threads: u32, writers: u32, beside: &str| {
-            Cell::of("scale").with("threads", threads).with("writers", writers).with("beside", beside)
-        };
-        let cells = [
-            cell(1, 0, "none"),
-            cell(1, 1, "processes"),
-            cell(1, 2, "processes"),
-            cell(1, 1, "threads"),
-            cell(2, 0, "none"),
-        ];
-        let found = quantities(1.0);
-        let cells: Vec<_> = cells.iter().map(|cell| (cell, &found)).collect();
-        let lines = plot(&BESIDE, &cells).lines;
-        let places =
-            |line: &Line| line.points.iter().map(|point| point.x.clone()).collect::<Vec<_>>().join(" ");
-        let found: Vec<_> = lines.iter().map(|line| (line.name.clone(), places(line))).collect();
-        let of = |name: &str, places: &str| (name.to_owned(), places.to_owned());
-        assert_eq!(found, [of("processes beside", "0 1 2"), of("threads beside", "0 1")]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use faultless_lab::Results;
 use faultless_lab::compare;
-use faultless_lab::record::{Note, VIOLATION};
+use faultless_lab::record::{self, Note, VIOLATION};
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
 use faultless_trace::change::{Change, Direction};
@@ -46,8 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
-    let of_a = Results::read(a).map_err(failure)?;
-    let of_b = Results::read(b).map_err(failure)?;
+    let [of_a, of_b] = [results(a)?, results(b)?];
     let mut names = [a, b].map(name);
     if names[0] == names[1] {
         names = [a, b].map(|folder| folder.display().to_string());
@@ -60,15 +59,13 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
         how: vec![
             format!(
                 "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
-                 figures are within {:.0} us ({:.0} ms for the user's and the system's part), {:.0} faults, {:.0} MiB, {:.0} \
-                 cache misses or {:.0} instructions of each other.",
+                 figures are within {:.0} us ({:.0} ms for the user's and the system's part), {:.0} faults or {:.0} MiB of \
+                 each other.",
                 compare::ABOUT_ONE * 100.0,
                 compare::NS / 1e3,
                 compare::TICK_NS / 1e6,
                 compare::FAULTS,
-                compare::BYTES / 1024.0 / 1024.0,
-                compare::MISSES,
-                compare::INSTRUCTIONS
+                compare::BYTES / 1024.0 / 1024.0
             ),
             by_chance(&changes),
             "The intervals hold what varies within a record, not what differs from one day to the next: compare two records of \
@@ -77,6 +74,17 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
         ],
         changes,
     })
+}
+
+fn results(folder: &Path) -> Result<Results, Failure> {
+    let results = record::read(folder).map_err(failure)?;
+    match results.has("kernel") {
+        true => Err(Failure(format!(
+            "{}: is a record of the kernel lab; compare it with `faultless lab kernel diff`",
+            folder.display()
+        ))),
+        false => Ok(results),
+    }
 }
 
 /// How many changes there would be if nothing had changed.
@@ -128,7 +136,7 @@ fn named(note: &Note) -> String {
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
     let of = |(folder, results): (&Path, &Results)| {
         let (samples, disturbed) = results.disturbed();
-        let asked = results.asked(folder).map_err(failure)?;
+        let asked = record::asked(folder, results).map_err(failure)?;
         let mut facts = vec![
             ("faultless".to_owned(), asked.version),
             ("effort".to_owned(), asked.effort),

@@ -1,4 +1,4 @@
-//! `faultless lab datafile`: random data for the experiment `filemap`, on a disk of the user's choice.
+//! `faultless lab datafile`: random data for the experiment `files`, on a disk of the user's choice.
 //!
 //! In: a path and a length. Out: the whole file, on the disk, or none: what was begun is taken away again, also after Ctrl-C.
 
@@ -16,7 +16,7 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, reason};
 pub(crate) struct Args {
     /// New file.
     file: PathBuf,
-    /// Length in MiB; `filemap` reads 16 with --quick, 1024 with --full, else 128.
+    /// Length in MiB; `files` reads 16 with --quick, 1024 with --full, else 128.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mib: u64,
 }

@@ -8,21 +8,23 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
-mod kernel;
 mod measure;
-mod predict;
 mod report;
 mod table;
 
 use measure::{Form, Run};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
-use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
+use faultless_lab::experiment::processors;
+use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, record, runner, trial};
+use faultless_os::host::Host;
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.
 ///
@@ -45,7 +47,6 @@ EXAMPLES
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
-  faultless lab predict --threads 1..64
 
 Exit status: 0 all counts are as expected, 1 some are not, 2 nothing could be measured, 130 interrupted."
 )]
@@ -54,7 +55,7 @@ struct Args {
     action: Option<Action>,
 
     /// Experiments to run [default: all]; `faultless lab list` names them. Behind one experiment NAME=VALUES
-    /// chooses its cells: `mib=2000 threads=1..8`, `threads=all`, `arm=kernel,ahead`.
+    /// chooses its cells: `mib=2000 threads=1..8`, `threads=all`, `memory=own,process`.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// Take less than a minute instead of 40 minutes: small sizes, few repetitions.
@@ -70,9 +71,6 @@ struct Args {
     /// Measure each cell so often [default: until its intervals are narrow, as the effort allows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Measure each cell as often as this earlier record shows that the claims need. See METHODOLOGY.md.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "rounds")]
-    pilot: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -99,12 +97,11 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
-    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
-    #[command(subcommand)]
-    Kernel(kernel::Action),
-    /// Predict with a model what prezeroing would change, for 1 to 512 threads and 1 to 8 nodes.
-    Predict(predict::Args),
-    /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU
+    /// [program: faultless-kernel-lab].
+    #[command(disable_help_flag = true)]
+    Kernel(Words),
+    /// Write a file of random data for the experiment `files`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
     Completions(CompletionsArgs),
@@ -118,8 +115,29 @@ enum Action {
     },
 }
 
+/// The kernel lab, a workspace of its own.
+const KERNEL: Program = Program {
+    verb: "kernel",
+    file: "faultless-kernel-lab",
+    name: "faultless-kernel-lab",
+    package: "kernel/lab",
+};
+
 fn main() -> ExitCode {
-    conclude(parse::<Args>(std::env::args_os().collect()).and_then(run))
+    let words: Vec<OsString> = std::env::args_os().collect();
+    conclude(help(&words).unwrap_or_else(|| {
+        program::start_named(&words, &[KERNEL]).and_then(|()| parse::<Args>(words)).and_then(run)
+    }))
+}
+
+/// `faultless lab touch --help`: the help of an experiment.
+fn help(words: &[OsString]) -> Option<Outcome> {
+    let is_help = |word: &OsString| word == "--help" || word == "-h";
+    let [_, name, .., last] = words else { return None };
+    let (host, effort) = (Host::read(), Effort::Default);
+    let scope = Scope { host: &host, processors: processors(), effort };
+    let text = is_help(last).then(|| table::help(name.to_str()?, &scope, columns(None)))??;
+    Some(emit(text.as_bytes(), ExitCode::SUCCESS))
 }
 
 fn run(args: Args) -> Outcome {
@@ -131,8 +149,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
-        Some(Action::Kernel(action)) => kernel::run(&action),
-        Some(Action::Predict(args)) => predict::run(&args),
+        Some(Action::Kernel(words)) => KERNEL.start(&words),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
@@ -147,16 +164,15 @@ fn run(args: Args) -> Outcome {
             };
             let (parameters, names): (Vec<String>, Vec<String>) =
                 args.experiments.into_iter().partition(|word| word.contains('='));
-            let experiments = chosen(&names)?;
-            let folder =
-                args.output.unwrap_or_else(|| default_folder(&experiments, &parameters, effort).into());
+            let names = chosen(&names)?;
+            let folder = args.output.unwrap_or_else(|| default_folder(&names, &parameters, effort).into());
             let form = match (args.json, args.csv) {
                 (true, _) => Form::Json,
                 (_, true) => Form::Csv,
                 _ => Form::Text,
             };
-            let (parameters, rounds, pilot) = (parameters.as_slice(), args.rounds, args.pilot.as_deref());
-            measure::run(Run { experiments, parameters, effort, rounds, pilot, folder: &folder, form })
+            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
+            measure::run(Run { names, parameters, effort, rounds, folder: &folder, form })
         }
     }
 }
@@ -168,21 +184,31 @@ fn man(args: ManArgs) -> Outcome {
     }
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Failure> {
+/// The names of experiments and of parts, in the order of the experiments. A part of one that is named as a whole is in it.
+fn chosen(names: &[String]) -> Result<Vec<&'static str>, Failure> {
+    let whole = experiments::ALL.iter().map(|experiment| experiment.name());
     if names.is_empty() {
-        return Ok(experiments::ALL.to_vec());
+        return Ok(whole.collect());
     }
-    let wanted = names.iter().map(|name| Ok(found(name)?.name())).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(experiments::ALL.iter().copied().filter(|experiment| wanted.contains(&experiment.name())).collect())
+    let wanted = names.iter().map(|name| {
+        let found = found(name)?;
+        Ok(experiments::part(name).map_or(found.name(), |part| part.name))
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, Failure>>()?;
+    let of = |whole| {
+        let parts = experiments::find(whole).map_or(&[][..], |experiment| experiment.sheet().parts);
+        let parts = parts.iter().map(|part| part.name).filter(|part| wanted.contains(part));
+        if wanted.contains(&whole) { vec![whole] } else { parts.collect() }
+    };
+    Ok(whole.flat_map(of).collect())
 }
 
-fn default_folder(chosen: &[&'static dyn Experiment], parameters: &[String], effort: Effort) -> String {
-    let names = chosen.iter().map(|experiment| experiment.name());
-    let names: Vec<&str> = names.chain(parameters.iter().map(String::as_str)).collect();
-    if names.len() == experiments::ALL.len() {
+fn default_folder(names: &[&str], parameters: &[String], effort: Effort) -> String {
+    let words: Vec<&str> = names.iter().copied().chain(parameters.iter().map(String::as_str)).collect();
+    if words.len() == experiments::ALL.len() {
         format!("faultless-lab-{}", effort.word())
     } else {
-        format!("faultless-lab-{}-{}", effort.word(), names.join("-"))
+        format!("faultless-lab-{}-{}", effort.word(), words.join("-"))
     }
 }
 
@@ -196,6 +222,7 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
     let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
     let experiment = found(experiment)?;
+    let cell = record::today(&cell);
     let bytes = experiment.memory_bytes(&cell).map_err(measure::failure)?;
     if let Some(why) = runner::lacks_memory(bytes) {
         return Err(Failure(format!("{cell}: {why}")));

@@ -3,11 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use faultless_lab::chosen::Grid;
 use faultless_lab::experiment::processors;
-use faultless_lab::pilot::Plan;
 use faultless_lab::process::Launcher;
-use faultless_lab::record::{Asked, Note, SCHEMA, VIOLATION};
+use faultless_lab::record::{self, Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
 use faultless_lab::{Chosen, Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
@@ -18,15 +16,13 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 
 /// What is measured, and how it is told.
 pub(crate) struct Run<'a> {
-    /// The experiments; one, if cells of it were chosen.
-    pub(crate) experiments: Vec<&'static dyn Experiment>,
+    /// Names of experiments and of parts of them; one, if cells of it were chosen.
+    pub(crate) names: Vec<&'static str>,
     /// The parameters of the chosen cells, as `NAME=VALUES`.
     pub(crate) parameters: &'a [String],
     pub(crate) effort: Effort,
     /// Rounds of each cell, if they were named.
     pub(crate) rounds: Option<u32>,
-    /// The record that plans the rounds.
-    pub(crate) pilot: Option<&'a Path>,
     pub(crate) folder: &'a Path,
     pub(crate) form: Form,
 }
@@ -43,40 +39,40 @@ pub(crate) enum Form {
 pub(crate) fn run(run: Run) -> Outcome {
     let Run { parameters, effort, folder, form, .. } = run;
     let host = Host::read();
-    let chosen = match (parameters, run.experiments.as_slice()) {
-        ([], _) => None,
-        (words, [experiment]) => Some(Chosen::new(*experiment, words, &host).map_err(failure)?),
+    let scope = Scope { host: &host, processors: processors(), effort };
+    let chosen: Vec<Chosen> = match (parameters, run.names.as_slice()) {
+        ([], names) => names.iter().filter_map(|name| Chosen::all(name, &scope)).collect(),
+        (words, [name]) => vec![Chosen::new(name, words, &host).map_err(failure)?],
         _ => return Err(Failure("NAME=VALUE chooses cells of one experiment: name one".into())),
     };
-    let experiments: Vec<&dyn Experiment> = match &chosen {
-        Some(chosen) => vec![chosen],
-        None => run.experiments.iter().map(|experiment| *experiment as &dyn Experiment).collect(),
-    };
+    let experiments: Vec<&dyn Experiment> = chosen.iter().map(|chosen| chosen as &dyn Experiment).collect();
     let mut budget = Budget::of(effort);
     if let Some(rounds) = run.rounds {
         budget = Budget { ns: u64::MAX, least_rounds: rounds, most_rounds: rounds, ..budget };
     }
-    let asked = asked(&experiments, parameters, effort, run.pilot);
-    let plan =
-        run.pilot.map(|pilot| Plan::read(pilot, &asked, &table::host(&host))).transpose().map_err(failure)?;
-    if let Some(plan) = &plan {
-        eprintln!("faultless: the pilot plans {plan}");
-    }
-    let ended = measure(&experiments, &asked, Limits { effort, budget, plan }, folder, &host)?;
-    let results = Results::read(folder).map_err(failure)?;
+    let asked = asked(&run.names, parameters, effort);
+    let ended = measure(&experiments, &asked, Limits { effort, budget }, folder, &host)?;
+    let results = record::read(folder).map_err(failure)?;
     for note in left_out(&results.refused()) {
         eprintln!("faultless: left out: {note}");
     }
     let is_empty = results.all().next().is_none();
+    // One table answers a part or chosen cells.
+    let is_table = !parameters.is_empty() || chosen.iter().any(|chosen| chosen.part().is_some());
     let written = if is_empty { Ok(()) } else { page(folder, &results) };
-    let text = match (form, &chosen, effort) {
-        (Form::Json, ..) => table::json(&results, None)?,
-        (Form::Csv, ..) => table::csv(&experiments, &results)?,
+    let text = match form {
+        Form::Json => table::json(&report::report(folder, &results)?, &results)?,
+        Form::Csv => table::csv(&chosen, &results)?,
         // The reasons have been told.
-        (Form::Text, Some(_), _) if is_empty => table::counts(&results),
-        (Form::Text, Some(chosen), _) => table::grid(&Grid::new(chosen, &results)) + &table::counts(&results),
-        (Form::Text, None, Effort::Quick) => table::short(&results, folder)?,
-        (Form::Text, None, _) => table::text(&results, None)?,
+        Form::Text if is_empty => table::counts(&results),
+        Form::Text if is_table => {
+            let grids = chosen.iter().map(|chosen| table::grid(&chosen.grid(&results)));
+            grids.collect::<String>() + &table::counts(&results)
+        }
+        Form::Text => {
+            let is_brief = effort == Effort::Quick && chosen.len() > 1;
+            report::text(&report::report(folder, &results)?, is_brief, folder) + &table::counts(&results)
+        }
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -114,14 +110,19 @@ pub(crate) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let effort = Effort::Verify;
-    let (asked, limits) = (asked(experiments::ALL, &[], effort, None), Limits::of(effort));
+    let limits = Limits { effort, budget: Budget::of(effort) };
+    let names: Vec<&str> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+    let asked = asked(&names, &[], effort);
     let ended = measure(experiments::ALL, &asked, limits, folder.path(), &host)?;
     if ended == Ended::Interrupted {
         eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let results = Results::read(folder.path()).map_err(failure)?;
-    let text = if json { table::json(&results, None)? } else { table::counts(&results) };
+    let results = record::read(folder.path()).map_err(failure)?;
+    let text = match json {
+        true => table::json(&report::report(folder.path(), &results)?, &results)?,
+        false => table::counts(&results),
+    };
     emit(text.as_bytes(), code(&results))
 }
 
@@ -142,28 +143,15 @@ fn code(results: &Results) -> ExitCode {
 struct Limits {
     effort: Effort,
     budget: Budget,
-    plan: Option<Plan>,
 }
 
-impl Limits {
-    fn of(effort: Effort) -> Self {
-        Self { effort, budget: Budget::of(effort), plan: None }
-    }
-}
-
-fn asked(
-    experiments: &[&dyn Experiment],
-    parameters: &[String],
-    effort: Effort,
-    pilot: Option<&Path>,
-) -> Asked {
+fn asked(names: &[&str], parameters: &[String], effort: Effort) -> Asked {
     Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         effort: effort.word().into(),
-        experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
+        experiments: names.iter().map(|name| (*name).to_owned()).collect(),
         parameters: parameters.to_vec(),
-        pilot: pilot.map(report::name),
         seed: fastrand::u64(..),
     }
 }
@@ -175,16 +163,12 @@ fn measure(
     folder: &Path,
     host: &Host,
 ) -> Result<Ended, Failure> {
-    let Limits { effort, budget, plan } = limits;
+    let Limits { effort, budget } = limits;
     let scope = Scope { host, processors: processors(), effort };
     let mut record = Record::open(folder, asked, &table::host(host)).map_err(failure)?;
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
     let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
-    let runner = match plan {
-        Some(plan) => runner.planned(plan),
-        None => runner,
-    };
     let mut tried = 0_usize;
     let ended = runner.run(
         &mut record,

@@ -6,19 +6,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::claims::{self, Finding, Verdict};
-use faultless_lab::predict::evidence;
-use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
+use faultless_lab::chosen::Grid;
+use faultless_lab::claim::{Claim, Unjudged};
+use faultless_lab::record::{self, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
-use faultless_lab::{Cell, Document, Experiment, Results, experiments, trial};
+use faultless_lab::{Cell, Experiment, Results, Sheet, experiments, trial};
 use faultless_prof::price::cold;
 use faultless_report::lab::{Quantity, Report, page};
 use faultless_report::svg;
+use faultless_report::table::WIDTH;
 use faultless_trace::measurement::median_interval;
 
 use crate::measure::failure;
 use crate::{chart, table};
-use faultless_console::sink::Sink;
+use faultless_console::sink::{Sink, columns};
 use faultless_console::{Failure, Outcome, emit};
 
 /// The page that a record's folder holds after every run.
@@ -35,9 +36,6 @@ pub(crate) struct Args {
     /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
-    /// Also show what the model predicts from this record of the kernel lab.
-    #[arg(long, value_name = "FOLDER")]
-    kernel: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
@@ -45,9 +43,8 @@ pub(crate) struct Args {
 
 /// Writes the page of a record, and prints its answers.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let results = Results::read(&args.folder).map_err(failure)?;
-    let kernel = args.kernel.as_deref().map(model).transpose()?;
-    let report = report_with(&args.folder, &results, kernel.as_ref())?;
+    let results = record::read(&args.folder).map_err(failure)?;
+    let report = report(&args.folder, &results)?;
     if let Some(why) = &report.unfinished {
         eprintln!("faultless: the record is not whole: {why}");
     }
@@ -59,9 +56,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     sink.write(&report.html())?;
     eprintln!("faultless: the page is {}", page.display());
-    let kernel = kernel.as_ref();
-    let text = if args.json { table::json(&results, kernel)? } else { table::text(&results, kernel)? };
+    let text = if args.json {
+        table::json(&report, &results)?
+    } else {
+        text(&report, false, &args.folder) + &table::counts(&results)
+    };
     emit(text.as_bytes(), ExitCode::SUCCESS)
+}
+
+/// The record for the terminal. If `is_brief`, statements are counted, and the command that prints them follows.
+pub(crate) fn text(report: &Report, is_brief: bool, folder: &Path) -> String {
+    let text = report.text(columns(None).unwrap_or(WIDTH), is_brief);
+    match is_brief {
+        true => {
+            format!("{text}\nEvery statement with its figures: faultless lab report {}\n", folder.display())
+        }
+        false => text + "\n",
+    }
 }
 
 /// Writes the page into the record's folder; its path.
@@ -99,28 +110,19 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-/// A kernel lab's record with the model's forecast.
-pub(crate) fn model(folder: &Path) -> Result<Results, Failure> {
-    const SEED: u64 = 1;
-    evidence::read(folder, SEED).map_err(failure)
-}
-
 /// A record, ready to be drawn.
 pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
-    report_with(folder, results, None)
-}
-
-/// The same with a kernel lab's record beside it.
-fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Result<Report, Failure> {
-    let asked = results.asked(folder).map_err(failure)?;
-    let mut names = asked.experiments.clone();
+    let asked = record::asked(folder, results).map_err(failure)?;
+    let whole = |name: &String| experiments::find(name).map_or(name.clone(), |found| found.name().to_owned());
+    let mut names: Vec<String> = asked.experiments.iter().map(whole).collect();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    names.dedup();
     let (samples, disturbed) = results.disturbed();
-    let mut claims = claims::all().map_err(failure)?;
-    claims.retain(|claim| names.contains(&claim.experiment));
     let mut machine = machine(folder);
     machine.push(("faultless".into(), asked.version.clone()));
+    let command = machine.iter().find(|(name, _)| name == "command").map_or("", |(_, command)| command);
+    let experiments = names.iter().map(|name| experiment(name, command, results)).collect();
     Ok(Report {
         name: name(folder),
         asked: format!("{asked}:"),
@@ -137,8 +139,7 @@ fn report_with(folder: &Path, results: &Results, kernel: Option<&Results>) -> Re
         unfinished: unfinished(folder, results)?,
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
-        claims: decided_first(claims.into_iter().map(|found| claim(found, results, kernel)).collect()),
-        experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
+        experiments,
     })
 }
 
@@ -170,31 +171,30 @@ pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<Stri
     })
 }
 
-/// Within each document, claims with a verdict before those without.
-fn decided_first(mut claims: Vec<page::Claim>) -> Vec<page::Claim> {
-    let place = |title: &str| Document::ALL.iter().position(|document| document.title() == title);
-    claims.sort_by_key(|claim| (place(&claim.document), claim.verdict == Verdict::CannotSay));
-    claims
-}
-
-fn claim(claim: claims::Claim, results: &Results, kernel: Option<&Results>) -> page::Claim {
-    let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-    let (finding, modelled) = claim.judge(results).with_model(modelled);
+fn claim(claim: &Claim, results: &Results) -> page::Claim {
+    let found = claim.judge(results);
     page::Claim {
-        id: claim.id,
+        id: claim.id.into(),
         document: claim.document.title().into(),
-        experiment: claim.experiment,
-        says: claim.says,
-        quote: claim.quote,
-        there: claim.figure,
-        here: finding.ours,
-        verdict: finding.verdict,
-        why: finding.why,
-        modelled: modelled.map(|Finding { verdict, ours, why }| page::Modelled { verdict, here: ours, why }),
+        quote: claim.quote.into(),
+        there: claim.figure.into(),
+        here: found.ours,
+        verdict: found.verdict,
+        why: found.why,
     }
 }
 
-fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment {
+fn unjudged(row: &Unjudged, results: &Results) -> page::Unjudged {
+    page::Unjudged {
+        document: row.document.title().into(),
+        quote: row.quote.into(),
+        there: row.figure.into(),
+        here: row.ours(results),
+        why: row.why.into(),
+    }
+}
+
+fn experiment(name: &str, command: &str, results: &Results) -> page::Experiment {
     let known: Option<&dyn Experiment> = experiments::find(name);
     let mut cells: Vec<(&Cell, &Quantities)> = results.cells(name).collect();
     cells.sort_by(|(a, _), (b, _)| a.natural_cmp(b));
@@ -209,34 +209,52 @@ fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment 
         let of_phase = |phase: &String| row(cell, quantities, phase, &parameters, results);
         phases.iter().filter_map(of_phase).collect::<Vec<_>>()
     });
-    let charts = known.map_or(&[][..], |experiment| experiment.charts());
+    let sheet = known.map_or(&Sheet::BLANK, |experiment| experiment.sheet());
     let refused = results.refused().into_iter().filter(|note| note.experiment == name);
     page::Experiment {
         name: name.into(),
         question: known
-            .map_or("This version of faultless does not know this experiment.", |known| known.about())
+            .map_or("This version of faultless does not know this experiment.", |_| sheet.about)
             .into(),
-        sources: known.map_or(&[][..], |known| known.documents()).iter().map(|d| d.title().into()).collect(),
-        plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
-        tables: known.map_or(Vec::new(), |known| known.tables(&cells)).into_iter().map(table_of).collect(),
+        sources: sheet.documents.iter().map(|document| document.title().into()).collect(),
+        plots: sheet.charts.iter().map(|found| chart::plot(found, &cells)).collect(),
+        tables: known.map_or(Vec::new(), |known| tables(known, results)),
+        claims: (sheet.claims)().iter().map(|found| claim(found, results)).collect(),
+        unjudged: (sheet.unjudged)().iter().map(|row| unjudged(row, results)).collect(),
         rows: table.collect(),
         how: how(&cells, phases),
         refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
-        command: repeat(name, asked),
+        command: command.into(),
         parameters,
     }
 }
 
-/// A table, ready to be drawn.
-pub(crate) fn table_of(found: faultless_lab::Table) -> page::Table {
-    let row = |(is_document, texts)| page::TableRow { is_document, texts };
-    page::Table {
-        id: found.id.into(),
-        title: found.title.into(),
-        heads: found.heads.iter().map(|head| (*head).into()).collect(),
-        rows: found.rows.into_iter().map(row).collect(),
-        remark: found.remark.into(),
-    }
+/// The document's tables of an experiment and of its parts, with our rows.
+fn tables(experiment: &dyn Experiment, results: &Results) -> Vec<page::Table> {
+    let sheet = experiment.sheet();
+    let whole = (!sheet.columns.is_empty()).then(|| {
+        let title = format!("In the columns of \"{}\"", sheet.documents[0].title());
+        (sheet.name, title, Grid::without_parts(experiment, results))
+    });
+    let parts = sheet
+        .parts
+        .iter()
+        .map(|part| (part.name, part.about.to_owned(), Grid::new(experiment, Some(part), results)));
+    let grids = whole.into_iter().chain(parts).map(|(name, title, grid)| {
+        let is_ours = grid.rows.iter().map(|row| row.is_document).collect::<Vec<_>>();
+        let [heads, rows @ ..] = &table::grid_texts(&grid)[..] else { return page::Table::default() };
+        let rows = is_ours.into_iter().zip(rows);
+        page::Table {
+            id: format!("{name}-table"),
+            title,
+            heads: heads.clone(),
+            rows: rows
+                .map(|(is_document, texts)| page::TableRow { is_document, texts: texts.clone() })
+                .collect(),
+            remark: String::new(),
+        }
+    });
+    grids.filter(|table| table.rows.iter().any(|row| !row.is_document)).collect()
 }
 
 fn row(
@@ -321,15 +339,4 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
 /// `1 cell`, `2 cells`.
 pub(crate) fn counted(count: usize, of: &str) -> String {
     format!("{count} {of}{}", if count == 1 { "" } else { "s" })
-}
-
-fn repeat(experiment: &str, asked: &Asked) -> String {
-    let chosen: String = asked.parameters.iter().map(|word| format!(" {word}")).collect();
-    match asked.effort.as_str() {
-        effort @ ("quick" | "full") => {
-            format!("faultless lab {experiment}{chosen} --{effort} -o {experiment}-again")
-        }
-        "verify" => "faultless lab verify".to_owned(),
-        _ => format!("faultless lab {experiment}{chosen} -o {experiment}-again"),
-    }
 }

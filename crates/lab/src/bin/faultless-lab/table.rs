@@ -1,21 +1,20 @@
 //! What the lab found, as text.
 
 use std::fmt::Write;
-use std::path::Path;
 
+use faultless_lab::cell::natural_cmp;
 use faultless_lab::chosen::{Grid, GridRow};
-use faultless_lab::claims::{self, Claim, Finding, Verdict};
 use faultless_lab::record::{NOTES, VIOLATION};
-use faultless_lab::{Document, Experiment, Results, experiments};
+use faultless_lab::{Chosen, Experiment, Results, Scope, experiments};
 use faultless_os::host::{Host, HugetlbPool};
-use faultless_report::table::{Align, columns, hang, unbroken, wrap};
+use faultless_report::lab::Report;
+use faultless_report::table::{Align, WIDTH, columns, hang, unbroken, wrap};
 use faultless_trace::measurement::{Bytes, Count, median_interval};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
 use faultless_console::Failure;
 
-use crate::measure::failure;
 use crate::report::counted;
 
 /// The experiments, in lines of at most `columns`, but 60 at least.
@@ -23,12 +22,47 @@ pub(crate) fn list(columns: Option<usize>) -> String {
     let width = unbroken(columns);
     let mut text = String::new();
     for experiment in experiments::ALL {
-        let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
-        let about = wrap(&format!("{:<12}", experiment.name()), experiment.about(), width);
+        let sheet = experiment.sheet();
+        let from: Vec<_> = sheet.documents.iter().map(|document| document.title()).collect();
+        let about = wrap(&format!("{:<12}", sheet.name), sheet.about, width);
         let from = hang(&" ".repeat(12), 17, &format!("from {}", from.join("; ")), width);
-        about.iter().chain(&from).for_each(|line| text.extend([line, "\n"]));
+        let alias = experiments::alias(sheet.name).map(|alias| format!("{}also: {alias}", " ".repeat(12)));
+        let parts =
+            sheet.parts.iter().flat_map(|part| wrap(&format!("  {:<12}", part.name), part.about, width));
+        let lines = about.iter().chain(&from).chain(&alias).cloned().chain(parts);
+        lines.for_each(|line| text.extend([&line, "\n"]));
     }
     text
+}
+
+/// What an experiment, or a part of it, asks, and the parameters of its cells: their meaning, and the values without
+/// `NAME=VALUES`.
+pub(crate) fn help(name: &str, scope: &Scope, columns: Option<usize>) -> Option<String> {
+    let (chosen, width) = (Chosen::all(name, scope)?, columns.unwrap_or(WIDTH));
+    let (sheet, cells) = (chosen.sheet(), chosen.cells(scope));
+    let about = chosen.part().map_or(sheet.about, |part| part.about);
+    let mut lines = wrap("", about, width);
+    lines.extend([
+        String::new(),
+        format!("Usage: faultless lab {name} [NAME=VALUES ...] [OPTIONS]"),
+        String::new(),
+    ]);
+    for parameter in sheet.parameters {
+        let mut values: Vec<&str> = cells.iter().filter_map(|cell| cell.text(parameter.name).ok()).collect();
+        values.sort_by(|a, b| natural_cmp(a, b));
+        values.dedup();
+        if !values.is_empty() {
+            let text = format!("{} [default: {}]", parameter.about, values.join(","));
+            lines.extend(wrap(&format!("  {:<12}", parameter.name), &text, width));
+        }
+    }
+    lines.extend([
+        String::new(),
+        "VALUES is a value, A,B,C, or FIRST..LAST. Defaults are those of a run without --quick or --full."
+            .into(),
+        "Options: faultless lab --help".into(),
+    ]);
+    Some(lines.join("\n") + "\n")
 }
 
 #[derive(Serialize)]
@@ -40,6 +74,7 @@ struct JsonList {
 #[derive(Serialize)]
 struct JsonExperiment {
     name: &'static str,
+    alias: Option<&'static str>,
     asks: &'static str,
     documents: Vec<&'static str>,
 }
@@ -48,8 +83,9 @@ struct JsonExperiment {
 pub(crate) fn list_json() -> Result<String, Failure> {
     let experiments = experiments::ALL.iter().map(|experiment| JsonExperiment {
         name: experiment.name(),
-        asks: experiment.about(),
-        documents: experiment.documents().iter().map(|document| document.title()).collect(),
+        alias: experiments::alias(experiment.name()),
+        asks: experiment.sheet().about,
+        documents: experiment.sheet().documents.iter().map(|document| document.title()).collect(),
     });
     let list = JsonList { schema: SCHEMA, experiments: experiments.collect() };
     Ok(serde_json::to_string_pretty(&list)? + "\n")
@@ -61,11 +97,12 @@ pub(crate) fn host(host: &Host) -> String {
     let thp = host.thp.as_ref().map_or("none".into(), |thp| or_unknown(thp.word()));
     let memory = host.memory.total_bytes.map_or("unknown".into(), |bytes| Bytes(bytes).to_string());
     let (settings, hugetlb) = (settings(host), hugetlb(host));
-    let words: Vec<_> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
+    let words = std::env::args_os().skip(1);
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().replace('\n', " ")).collect();
+    let command = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
     format!(
         "kernel:     {}\ncpu:        {}, {}\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
-         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\npreload:    {}\nbegun:      {}\ncommand:    faultless {}\n",
+         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\npreload:    {}\nbegun:      {}\ncommand:    faultless lab {command}\n",
         or_unknown(host.kernel.release_text.as_deref()),
         or_unknown(host.cpu.model.as_deref()),
         host.cpu.online.map_or("unknown processors".into(), |count| counted(count as usize, "processor")),
@@ -75,7 +112,6 @@ pub(crate) fn host(host: &Host) -> String {
         host.glibc_tunables.as_deref().unwrap_or("none"),
         std::env::var("LD_PRELOAD").ok().filter(|text| !text.is_empty()).unwrap_or("none".into()),
         humantime::format_rfc3339_seconds(std::time::SystemTime::now()),
-        words.join(" "),
     )
 }
 
@@ -99,113 +135,6 @@ fn hugetlb(host: &Host) -> String {
     let pool = |pool: &HugetlbPool| format!("{} of {}", pool.pages, Bytes(pool.page_bytes as u64));
     let pools: Vec<_> = host.hugetlb.iter().filter(|found| found.pages > 0).map(pool).collect();
     if pools.is_empty() { "none".into() } else { pools.join(", ") }
-}
-
-/// The claims that the experiments of a record answer.
-fn claims_of(results: &Results) -> Result<Vec<Claim>, Failure> {
-    let mut claims = claims::all().map_err(failure)?;
-    claims.retain(|claim| results.has(&claim.experiment));
-    Ok(claims)
-}
-
-/// The verdicts, document by document, decided claims first, and the counts.
-pub(crate) fn text(results: &Results, kernel: Option<&Results>) -> Result<String, Failure> {
-    let mut text = String::new();
-    let all = claims_of(results)?;
-    for document in Document::ALL {
-        let claims = all.iter().filter(|claim| claim.document == document);
-        let mut judged: Vec<_> = claims
-            .map(|claim| {
-                let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-                (claim, claim.judge(results).with_model(modelled))
-            })
-            .collect();
-        if judged.is_empty() {
-            continue;
-        }
-        judged.sort_by_key(|(_, (finding, _))| finding.verdict == Verdict::CannotSay);
-        let _ = writeln!(text, "{}", document.title());
-        for (claim, (finding, modelled)) in judged {
-            text.push_str(&lines(claim, &finding));
-            text.push_str(&modelled.as_ref().map_or(String::new(), beside));
-        }
-        text.push('\n');
-    }
-    text.push_str(&claims::tally(&all, results));
-    text.push_str(&tally(&all, results, kernel));
-    Ok(text + &counts(results))
-}
-
-/// How many claims of each document have each verdict, the refuted ones by name, and the counts.
-pub(crate) fn short(results: &Results, folder: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let all = claims_of(results)?;
-    let mut refuted = Vec::new();
-    for document in Document::ALL {
-        let claims = all.iter().filter(|claim| claim.document == document);
-        let found: Vec<(&str, Verdict)> =
-            claims.map(|claim| (claim.id.as_str(), claim.judge(results).verdict)).collect();
-        if found.is_empty() {
-            continue;
-        }
-        let of = |verdict| found.iter().filter(|(_, own)| *own == verdict).count();
-        let told = Verdict::ALL.into_iter().filter(|verdict| of(*verdict) > 0);
-        let told: Vec<String> = told.map(|verdict| format!("{} {}", of(verdict), verdict.words())).collect();
-        let _ = writeln!(text, "{}: {}", document.title(), told.join(", "));
-        refuted.extend(found.iter().filter(|(_, verdict)| *verdict == Verdict::Refuted).map(|(id, _)| *id));
-    }
-    if !refuted.is_empty() {
-        let _ = writeln!(text, "Refuted here: {}.", refuted.join(", "));
-    }
-    let _ = writeln!(text, "A quick look says little; `faultless lab` measures each cell longer.");
-    let _ = writeln!(text, "Every claim with its figures: faultless lab report {}", folder.display());
-    Ok(text + &counts(results))
-}
-
-/// A claim in two lines.
-fn lines(claim: &Claim, Finding { verdict, ours, why }: &Finding) -> String {
-    let ours = if ours.is_empty() { "-" } else { ours };
-    format!(
-        "  {:<17}  {}\n  {:<17}  there {}; here {ours}; {why}\n",
-        verdict.words(),
-        claim.says,
-        "",
-        claim.figure
-    )
-}
-
-/// What a model says of the same claim, in a line below.
-fn beside(Finding { verdict, ours, why }: &Finding) -> String {
-    let ours = if ours.is_empty() { String::new() } else { format!("{ours}; ") };
-    format!("  {:<17}  {}: {ours}{why}\n", "", modelled_words(*verdict))
-}
-
-/// A model's verdict, in words that cannot be taken for a measurement's.
-pub(crate) fn modelled_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::CannotSay => "modelled, cannot say",
-        other => other.words(),
-    }
-}
-
-/// How many claims have each verdict, and what a model says beside them.
-fn tally(claims: &[Claim], results: &Results, kernel: Option<&Results>) -> String {
-    let Some(kernel) = kernel else { return String::new() };
-    let all = claims.iter().map(|claim| claim.judge(results).with_model(claim.judge_modelled(kernel)));
-    let (findings, beside): (Vec<Finding>, Vec<Option<Finding>>) = all.unzip();
-    let beside: Vec<Finding> = beside.into_iter().flatten().collect();
-    let count = |findings: &[Finding], words: fn(Verdict) -> &'static str| {
-        let of = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-        let found = Verdict::ALL.into_iter().filter(|verdict| of(*verdict) > 0);
-        found.map(|verdict| format!("{} {}", of(verdict), words(verdict))).collect::<Vec<_>>().join("; ")
-    };
-    format!(
-        "{}: {}\nbeside {} of the measured verdicts stands a model: {}\n",
-        counted(findings.len(), "claim"),
-        count(&findings, Verdict::words),
-        beside.len(),
-        count(&beside, modelled_words)
-    )
 }
 
 /// How many samples there are, and which of them can't be right.
@@ -236,7 +165,15 @@ pub(crate) fn counts(results: &Results) -> String {
 }
 
 /// The chosen cells in the document's columns.
-pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
+pub(crate) fn grid(grid: &Grid) -> String {
+    let [head, rows @ ..] = &grid_texts(grid)[..] else { return String::new() };
+    let mut align = vec![Align::Right; head.len()];
+    align[0] = Align::Left;
+    columns(0, &align, &[std::slice::from_ref(head), rows].concat()).join("\n") + "\n"
+}
+
+/// The same as texts, the heads first.
+pub(crate) fn grid_texts(Grid { heads: [names, figures], rows }: &Grid) -> Vec<Vec<String>> {
     let origin = |row: &GridRow| if row.is_document { "document" } else { "here" }.to_owned();
     let figure = |found: &Option<Interval>| match found {
         None => "-".to_owned(),
@@ -256,10 +193,7 @@ pub(crate) fn grid(Grid { heads: [names, figures], rows }: &Grid) -> String {
         let figures = row.figures.iter().map(figure);
         std::iter::once(origin(row)).chain(row.parameters.iter().cloned()).chain(figures).collect()
     };
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(line)).collect();
-    let mut align = vec![Align::Right; lines[0].len()];
-    align[0] = Align::Left;
-    columns(0, &align, &lines).join("\n") + "\n"
+    std::iter::once(head).chain(rows.iter().map(line)).collect()
 }
 
 /// Three significant digits, and whole numbers from 100 on.
@@ -272,11 +206,11 @@ fn short_figure(value: f64) -> String {
 }
 
 /// A row for each figure of each cell, with the document's own.
-pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<String, Failure> {
+pub(crate) fn csv(chosen: &[Chosen], results: &Results) -> Result<String, Failure> {
     let mut rows = csv::Writer::from_writer(Vec::new());
     rows.write_record(["experiment", "origin", "parameters", "figure", "median", "low", "high"])?;
-    for experiment in experiments {
-        let grid = Grid::new(*experiment, results);
+    for chosen in chosen {
+        let grid = chosen.grid(results);
         let [names, figures] = &grid.heads;
         for row in &grid.rows {
             let named = names.iter().zip(&row.parameters).filter(|(_, value)| !value.is_empty());
@@ -286,7 +220,7 @@ pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<
                 // One sample has no interval.
                 let end = |end: f64| if found.high < f64::MAX { end.to_string() } else { String::new() };
                 rows.write_record([
-                    experiment.name(),
+                    chosen.name(),
                     if row.is_document { "document" } else { "here" },
                     &parameters.join(" "),
                     figure,
@@ -305,6 +239,8 @@ pub(crate) fn csv(experiments: &[&dyn Experiment], results: &Results) -> Result<
 struct Json<'a> {
     schema: u32,
     claims: Vec<JsonClaim<'a>>,
+    /// Statements without a verdict, with the reason.
+    unjudged: Vec<JsonUnjudged<'a>>,
     /// Files that the record was stored without. Without the notes, the next two are not known.
     lacks: &'a [&'static str],
     violations: Vec<String>,
@@ -327,56 +263,51 @@ struct JsonFigure<'a> {
 #[derive(Serialize)]
 struct JsonClaim<'a> {
     id: &'a str,
+    experiment: &'a str,
     document: &'a str,
-    says: &'a str,
     quote: &'a str,
     figure: &'a str,
     verdict: &'a str,
-    ours: String,
-    why: String,
-    /// What a model says beside it; only with a record of the kernel lab.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modelled: Option<JsonModelled>,
+    ours: &'a str,
+    why: &'a str,
 }
 
 #[derive(Serialize)]
-struct JsonModelled {
-    verdict: &'static str,
-    ours: String,
-    why: String,
-}
-
-impl<'a> JsonClaim<'a> {
-    fn new(claim: &'a Claim, (finding, modelled): (Finding, Option<Finding>)) -> Self {
-        let Finding { verdict, ours, why } = finding;
-        let modelled = modelled.map(|Finding { verdict, ours, why }| JsonModelled {
-            verdict: modelled_words(verdict),
-            ours,
-            why,
-        });
-        Self {
-            modelled,
-            id: &claim.id,
-            document: claim.document.title(),
-            says: &claim.says,
-            quote: &claim.quote,
-            figure: &claim.figure,
-            verdict: verdict.words(),
-            ours,
-            why,
-        }
-    }
+struct JsonUnjudged<'a> {
+    experiment: &'a str,
+    document: &'a str,
+    quote: &'a str,
+    figure: &'a str,
+    ours: &'a str,
+    why: &'a str,
 }
 
 /// Version of the JSON output; raised when a field changes its meaning or goes.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The same as one JSON document.
-pub(crate) fn json(results: &Results, kernel: Option<&Results>) -> Result<String, Failure> {
-    let all = claims_of(results)?;
-    let claims = all.iter().map(|claim| {
-        let modelled = kernel.and_then(|kernel| claim.judge_modelled(kernel));
-        JsonClaim::new(claim, claim.judge(results).with_model(modelled))
+pub(crate) fn json(report: &Report, results: &Results) -> Result<String, Failure> {
+    let claims = report.experiments.iter().flat_map(|experiment| {
+        experiment.claims.iter().map(|claim| JsonClaim {
+            id: &claim.id,
+            experiment: &experiment.name,
+            document: &claim.document,
+            quote: &claim.quote,
+            figure: &claim.there,
+            verdict: claim.verdict.words(),
+            ours: &claim.here,
+            why: &claim.why,
+        })
+    });
+    let unjudged = report.experiments.iter().flat_map(|experiment| {
+        experiment.unjudged.iter().map(|row| JsonUnjudged {
+            experiment: &experiment.name,
+            document: &row.document,
+            quote: &row.quote,
+            figure: &row.there,
+            ours: &row.here,
+            why: &row.why,
+        })
     });
     let figures = results.all().flat_map(|(cell, quantities)| {
         let words = cell.words().join(" ");
@@ -396,28 +327,11 @@ pub(crate) fn json(results: &Results, kernel: Option<&Results>) -> Result<String
     let json = Json {
         schema: SCHEMA,
         claims: claims.collect(),
+        unjudged: unjudged.collect(),
         lacks: &results.lacks,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         refused: results.refused().into_iter().map(ToString::to_string).collect(),
         figures: figures.collect(),
     };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_modelled_claim_is_told_with_its_reason_as_text_and_as_json() {
-        let all = claims::all().unwrap();
-        let why = "a queueing model of the lock".to_owned();
-        let finding = Finding { verdict: Verdict::Agrees, ours: "1.80 times".into(), why };
-        let text = lines(&all[0], &finding);
-        assert!(text.starts_with("  modelled, agrees   "), "{text}");
-        assert!(text.ends_with("here 1.80 times; a queueing model of the lock\n"), "{text}");
-        let json = serde_json::to_value(JsonClaim::new(&all[0], (finding, None))).unwrap();
-        assert_eq!(json["verdict"], "modelled, agrees");
-        assert_eq!(json["why"], "a queueing model of the lock");
-    }
 }

@@ -22,8 +22,10 @@
 use faultless_os::touch::{Advice, HeldCopy, Populate, Protection, Region};
 use faultless_os::{advise, page};
 
+use super::super::memory;
+use super::SHEET;
 use crate::cell::{Cell, Refusal};
-use crate::experiment::{Notes, Phase, Scope, Trial};
+use crate::experiment::{Phase, Scope, Step, Steps, Trial};
 
 const TRAPS: [(&str, Trap); 8] = [
     ("none", Trap::None),
@@ -53,7 +55,7 @@ enum Trap {
 
 pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
     let mib = scope.pick([1, 4, 64, 64]);
-    TRAPS.iter().map(|(name, _)| Cell::of("prefault").with("trap", name).with("mib", mib)).collect()
+    TRAPS.iter().map(|(name, _)| SHEET.cell(&format!("trap={name} mib={mib}"))).collect()
 }
 
 pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
@@ -66,7 +68,7 @@ pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
     let (trap, len_bytes) = (cell.choice("trap", &TRAPS)?, cell.mib("mib")?);
     // A mapping that is populated as it is made can't be advised before.
     advise::disable_thp()?;
-    Ok(Box::new(Trapped { trap, len_bytes, region: None, copy: None }))
+    Ok(Steps::of(Trapped { trap, len_bytes, region: None, copy: None }, Trapped::steps))
 }
 
 struct Trapped {
@@ -76,8 +78,8 @@ struct Trapped {
     copy: Option<HeldCopy>,
 }
 
-impl Trial for Trapped {
-    fn phases(&self) -> Vec<Phase> {
+impl Trapped {
+    fn steps(&self) -> Vec<Step<Self>> {
         let pages = self.len_bytes / page::size();
         let (populated, resident) = match self.trap {
             Trap::Inaccessible | Trap::NonBlocking => (0, 0),
@@ -85,36 +87,32 @@ impl Trial for Trapped {
             Trap::Trimmed => (2 * pages, pages),
             Trap::None | Trap::ReadOnly | Trap::Protected | Trap::Forked => (pages, pages),
         };
-        let setup = Phase::new("setup", populated, 0).sum((resident * page::size()) as u64);
-        let write = Phase::new("write", 0, 0).touches(pages);
-        let few = *write.faults.end();
-        let pages = pages as u64;
-        let faults = match self.trap {
-            Trap::None | Trap::Trimmed => 0..=few,
-            Trap::Protected => 0..=pages + few,
-            Trap::Forked => pages..=pages + few + OWN_AFTER_FORK,
-            _ => pages..=pages + few,
+        let (faults, more) = match self.trap {
+            Trap::None | Trap::Trimmed => (0, 0),
+            Trap::Protected => (0, pages as u64),
+            Trap::Forked => (pages, OWN_AFTER_FORK),
+            _ => (pages, 0),
         };
-        let most = setup.faults.end() + if self.trap == Trap::Forked { OWN_AFTER_FORK } else { 0 };
-        vec![setup.faults(populated as u64..=most), write.faults(faults).sum(pages)]
+        let own = if self.trap == Trap::Forked { OWN_AFTER_FORK } else { 0 };
+        let setup = Phase::new("setup", populated, 0).up_to(own).sum((resident * page::size()) as u64);
+        let write = Phase::new("write", faults, 0).up_to(more).touches(pages).sum(pages as u64);
+        vec![
+            (setup, |this, notes| {
+                let region = this.populated()?;
+                memory::note_resident(std::slice::from_ref(&region), notes);
+                let resident = region.resident_bytes() as u64;
+                this.region = Some(region);
+                Ok(resident)
+            }),
+            (write, |this, _| {
+                let region =
+                    this.region.as_mut().ok_or_else(|| Refusal("prefault: nothing was mapped".into()))?;
+                region.touch_write(page::size());
+                Ok(region.touch_read(page::size()))
+            }),
+        ]
     }
 
-    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        if phase == 0 {
-            let region = self.populated()?;
-            let resident = region.resident_bytes();
-            notes.add("resident_bytes", resident as f64);
-            notes.add("mapped_bytes", region.len_bytes() as f64);
-            self.region = Some(region);
-            return Ok(resident as u64);
-        }
-        let region = self.region.as_mut().ok_or_else(|| Refusal("prefault: nothing was mapped".into()))?;
-        region.touch_write(page::size());
-        Ok(region.touch_read(page::size()))
-    }
-}
-
-impl Trapped {
     fn populated(&mut self) -> Result<Region, Refusal> {
         let how = match self.trap {
             Trap::Inaccessible => Populate::Inaccessible,
@@ -146,16 +144,10 @@ mod tests {
     fn only_the_way_that_works_leaves_the_writes_without_faults() {
         let least = |trap| {
             let trapped = Trapped { trap, len_bytes: 64 * page::size(), region: None, copy: None };
-            *trapped.phases()[1].faults.start()
+            *trapped.steps()[1].0.faults.start()
         };
         let faulting: Vec<_> =
             TRAPS.iter().filter(|(_, trap)| least(*trap) > 0).map(|(name, _)| *name).collect();
         assert_eq!(faulting, ["inaccessible", "read-only", "non-blocking", "given-back", "forked"]);
-    }
-
-    #[test]
-    fn an_unknown_trap_is_named() {
-        let refused = trial(&Cell::of("prefault").with("trap", "door").with("mib", 1)).err().unwrap();
-        assert!(refused.0.contains("trap=door"), "{refused}");
     }
 }

@@ -89,7 +89,8 @@ fn a_kind_that_is_not_seen_is_told() {
 fn a_ratio_within_the_limits_holds_one_outside_fails_and_one_across_cannot_say() {
     let answer = |ms: [f64; 3]| {
         let mut row = row("x", &rounds(ms.map(|ms| (10.0, ms)), 500));
-        row.record = arm(&row.faults, &[between(10.0, said(10.0, 10.1, 1.0, 500))], &[1.0]);
+        let watched = [10.0, 10.1, 10.2].map(|ms| between(10.0, said(10.0, ms, 1.0, 500)));
+        row.record = arm(&row.faults, &watched, &[1.0; 3]);
         (row.stat.answer(), verdict(&[row]).0)
     };
     assert_eq!(answer([9.9, 10.0, 10.1]), (Answer::Holds, Answer::Holds));

@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""Writes the tables of RESULTS.md and README.md from the newest records.
+
+    bench/results.py            # writes between <!-- table: NAME --> and <!-- end -->
+    bench/results.py --check    # status 1 if that would change a file
+
+A function of this file makes each table. Of every topic and machine it takes the newest folder, record/TOPIC/DATE-HOST.
+`--check` also fails if a file below record/ serves no table, or if a host.txt has no command or no commit of this
+repository. It warns if the crates that a record speaks of have changed by more than a tenth since.
+"""
+import re, sys
+
+from harness import record
+from harness.figures import Arms, cpu_s, faults, interval, median, peak_mib, wall_s
+from harness.folders import Folder, Missing, Pair, folders, newest, pairs, provenance
+from harness.limits import CANNOT_SAY, FEWEST, HOLDS, judge
+from harness.tables import change, digits, extremes, grouped, middle, numbers, of, prose, ranged, share, table
+
+BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NAMES = {"chunk-pipeline": "chunk-pipeline, 2 workers", "temporaries": "temporaries, `a = b + c * d`", "bursts": "bursts, 8 times 500 MiB",
+         "growth": "growth, realloc to 1 GiB", "cpp": "C++: hash map, vector, sort", "git": "git hash-object", "python3": "python3, json.load",
+         "numpy": "NumPy", "node": "Node"}
+
+
+def run_table(folder, wanted):
+    rows = []
+    for name, pair in sorted(pairs(folder).items(), key=lambda found: [*NAMES, found[0]].index(found[0])):
+        if not wanted or name in wanted:
+            plain, pool = pair.order
+            rows.append([NAMES.get(name, name), ranged(pair.ratio(plain, pool, wall_s), unit="x"), change(pair.by_plain(1, cpu_s)),
+                         *(grouped(pair.median(arm, faults)) for arm in pair.order), change(pair.by_plain(1, peak_mib))])
+    return folder.table("program, wall time: plain / `run`, CPU time with `run`, faults: plain, `run`, peak RSS with `run`", rows)
+
+
+def run():
+    return run_table(newest("run")[0], ())
+
+
+def cost_table(folder, wanted):
+    found, rows = pairs(folder), []
+    for name in wanted or (name for name in found if not name.startswith("longer-")):
+        longer = [] if wanted else [found[f"longer-{name}"]]
+        rows.append([NAMES.get(name, name)] + [change(pair.by_plain(arm, cpu_s)) for pair in (found[name], *longer) for arm in (1, 2)])
+    return folder.table("program, `stat`, `record`" + ("" if wanted else ", longer job: `stat`, `record`"), rows)
+
+
+def cost():
+    return "\n".join(cost_table(folder, ()) for folder in newest("cost"))
+
+
+def peers():
+    folder, rows = newest("peers")[0], []
+    found = folder.rows("peers.csv.gz")
+    time_s = lambda row: float(row["body_s"] or row["wall_s"])
+    answer = lambda figure, most: judge(*figure[1:], most=most) if figure.count >= FEWEST else CANNOT_SAY
+    for job in sorted({row["job"] for row in found}):
+        runs = Arms(of(found, job=job))
+        best = min((arm for arm in runs.names if not arm.startswith("pool")), key=lambda arm: runs.median(arm, time_s))
+        time, memory = runs.ratio("pool", best, time_s), runs.ratio("pool", "glibc", peak_mib)
+        rows.append([job, best, ranged(time), answer(time, 1.05), ranged(memory), answer(memory, 1.15)])
+    return folder.table("workload, fastest other, time: pool / other, at most 1.05?, peak RSS: pool / glibc, at most 1.15?", rows)
+
+
+def compare():
+    folder, rows = newest("compare")[0], []
+    for name in folder.names(".json.gz"):
+        (plain, other), forty = folder.json(name)["commands"], Pair(folder, name.replace(".json", ".csv"))
+        cells = [ranged(figure, unit="x") for quantity, get in (("wall_ns", wall_s), ("cpu_ns", cpu_s))
+                 for figure in (list(other[quantity]["ratio"].values()), forty.by_plain(1, get))]
+        rows.append([f"`{other['command']}` / `{plain['command']}`", *cells])
+    return folder.table("commands, wall: `compare`, forty pairs, CPU: `compare`, forty pairs", rows)
+
+
+# The profiler beside the truth
+
+def accuracy(folder, verb):
+    """What is said of each program of `doctor --check`."""
+    return [program[verb] for program in folder.json("check.json.gz")["programs"] if program[verb] and program[verb]["ratio"]]
+
+
+def check():
+    rows = []
+    for folder in newest("check"):
+        row = [folder.source()]
+        for verb in ("stat", "record"):
+            said = accuracy(folder, verb)
+            total = lambda name: sum(program[name] for program in said)
+            row += [ranged(extremes([program["ratio"]["value"] for program in said])), f"{total('holds')} of {total('intervals')}",
+                    f"{total('plain_holds')} of {total('plain_intervals')}"]
+        rows.append(row)
+    return table("machine, `stat`, intervals that hold, of plain runs, `record`, intervals that hold, of plain runs", rows)
+
+
+def short():
+    rows = []
+    for folder in newest("short"):
+        found = folder.rows("short.csv.gz")
+        figures = []
+        for name in {row["program"] for row in found}:
+            runs, every = of(found, program=name, verb="stat"), of(found, program=name, verb="every_fault")
+            seconds = numbers(runs, "seconds")
+            figures.append((median([float(row["high"]) / float(row["low"]) for row in runs]), max(seconds) / min(seconds),
+                            median(seconds) / middle(every, "seconds")))
+        rows.append([folder.source(), *(ranged(extremes(column)) for column in zip(*figures))])
+    return table("machine, interval: high / low, runs: most / least, `stat` / `record --all`", rows)
+
+
+def diffs():
+    folder = newest("diffs")[0]
+    found, builds = folder.rows("diffs.csv.gz"), {"self": "a build with itself", "pages": "one function added, one removed, one with twice the faults",
+                                                  "price": "the same, and one with dearer faults"}
+    rows = [[text, *(share(of(found, pair=name, recordings=count), right=1) for count in (1, 10))] for name, text in builds.items()]
+    return folder.table("builds, one recording a side, ten recordings a side", rows)
+
+
+def gate():
+    folder = newest("gate")[0]
+    real, planted = (of(folder.rows("gate.csv.gz"), part=part) for part in ("real", "planted"))
+    more = (min(numbers(planted, "growth")) - 1) * 100
+    return prose(f"Five real programs, checked again and again against one budget, raise {share(real, status=1)} alarms. {share(planted, status=1)} "
+                 f"planted regressions raise one, and {share(planted, named=1)} answers name the planted site first. The smallest adds {more:.0f} % of "
+                 f"faults ({folder.source()}).")
+
+
+def attach():
+    folder, rows = newest("attach")[0], []
+    for server in ("redis", "postgres"):
+        found = of(folder.rows("attach.csv.gz"), server=server)
+        left = sum(middle(of(found, part="after"), column) for column in ("descriptors", "threads", "events"))
+        windows = Arms(of(found, part="window"))
+        rows.append([server, share(of(found, part="cycle"), errors=0), grouped(left),
+                     *(grouped(middle(of(found, arm=arm), "value")) for arm in ("under stat", "stat -p")),
+                     *(ranged(windows.ratio(verb, f"without {verb}", lambda row: float(row["value"]))) for verb in ("stat", "record"))])
+    return folder.table("server, cycles without a lost request, left behind, faults: `stat`, `stat -p`, rate under `stat -p`,"
+                                    "under `record -p`", rows)
+
+
+# The search
+
+QUERIES = {"rare": "`foobar`", "nomatch": "no match", "optional": "`fooo?bar`", "rare-i": "`-i foobar`", "int": "`int`",
+           "heavy": r"`\w+_lock\(.*irq`", "classes": "`[a-z]+_[a-z]+_[0-9]+x[0-9]+`", "scan": "every chunk (`--brute-force`)"}
+TREES = {"linux": "Linux 6.12", "mixed": "mixed", "million": "a million files", "long": "long lines"}
+
+
+def grep_queries():
+    folder, rows = newest("grep", "grep.csv.gz")[0], []
+    found = folder.rows("grep.csv.gz")
+    for query, text in QUERIES.items():
+        ours, *others = (of(found, query=query, arm=arm) for arm in ("faultless", "csearch", "rg15"))
+        rows.append([text, grouped(middle(ours, "lines")), ranged(interval(numbers(ours, "wall_s", 1e3))),
+                     *(digits(middle(runs, "wall_s", 1e3)) if runs else "-" for runs in others), grouped(middle(ours, "minflt"))])
+    start = digits(middle(of(found, query="start", arm="true"), "wall_s", 1e3))
+    return folder.table("query, lines, faultless, csearch, ripgrep 15, faults: faultless", rows) + (
+        f"\nA process that does nothing takes {start} ms here.\n")
+
+
+def grep_random():
+    folder, rows = newest("grep", "random-mixed.csv.gz")[0], []
+    for tree, name in TREES.items():
+        found = of(folder.rows(f"random-{tree}.csv.gz"), round=-1, arm="faultless")
+        first = [line.split()[0] for line in folder.text(f"random-{tree}.txt").splitlines() if line.strip()]
+        rows.append([f"[{name}]({folder.path}/random-{tree}.txt)", share(found, same=True), *map(first.count, ("loss", "undecided", "faster"))])
+    return table("tree, queries with ripgrep's lines, losses, undecided, faster than every peer", rows)
+
+
+def grep_service():
+    found = newest("grep", "service.csv.gz")[0].rows("service.csv.gz")
+    ms = lambda **wanted: digits(middle(of(found, **wanted), "ms"))
+    one, eight = {"clients": 1, "changes": 0}, {"clients": 8, "changes": 0}
+    return prose(f"The service of `faultless index watch`, over a new connection each time: one client waits {ms(kind='counter', **one)} ms for a rare "
+                 f"word and {ms(**one)} ms for any query, and eight wait {ms(kind='counter', **eight)} and {ms(**eight)} ms (medians). While files "
+                 f"change, {share(found, stale=True)} answers are out of date.")
+
+
+# More threads
+
+def threads():
+    folder, rows = newest("lab", "threads.csv.gz")[0], []
+    found = folder.rows("threads.csv.gz")
+    touch = lambda count, arm: middle(of(found, experiment="scale", arm=arm, threads=count, rest="writers=0,beside=none"), "us_per_page")
+    copy = lambda count, phase: middle(of(found, experiment="copy", arm="copy", mib=512, phase=phase, threads=count), "gb_per_s")
+    for count in (1, 2, 4, 8, 16, 32):
+        rows.append([count, *(digits(touch(count, arm)) for arm in ("interleaved", "shared", "own", "process")),
+                     *(digits(copy(count, phase)) for phase in ("cold", "warm"))])
+    alone, two, many = (touch(count, "shared") for count in (1, 2, 16))
+    return folder.table("threads, us per page: the page tables, the mapping, the address space, nothing, copy (GB/s): new, warm", rows) + (
+        "\n" + prose(f"In one mapping two threads pay {digits(two / alone)} times the price of one, and sixteen pay {digits(many / alone)} times. So a "
+                     f"machine with two processors shows the direction, and {(two - alone) / (many - alone) * 100:.0f} % of the rise to sixteen."))
+
+
+def grep_threads():
+    folder, rows = newest("grep", "threads.csv.gz")[0], []
+    found = folder.rows("threads.csv.gz")
+    for count in (1, 2, 4, 8, 16):
+        ms = lambda arm, query="scan": middle(of(found, query=query, arm=arm, threads=count), "wall_s", 1e3)
+        rows.append([count, *map(digits, (ms("pool"), ms("malloc"), ms("mmap"), ms("populate"), ms("mmap") / ms("pool"))),
+                     *(digits(ms(arm, query)) for query in ("optional", "int") for arm in ("faultless", "rg"))])
+    return folder.table("threads, pool, malloc, mmap, mmap populated, mmap / pool, `fooo?bar`, ripgrep, `int`, ripgrep", rows)
+
+
+def phases():
+    folder, rows = newest("flame")[0], []
+    for count in (1, 2, 4):
+        found = of(folder.rows("phases.csv.gz"), cell=f"page=base threads={count} samples=10000")
+        figure = lambda quantity: interval(numbers(of(found, quantity=quantity), "value"))
+        rows.append([count, ranged(figure("fault_ns")),
+                     *(ranged(figure(f"{part}_share"), 100, " %") for part in ("zeroing", "locks", "mmap_lock", "lru_lock"))])
+    return folder.table("threads, ns of CPU per page, clearing, all locks, mmap and VMA lock, LRU lock", rows)
+
+
+# The lab and the kernel lab: their verbs read whole folders, so the tables of one belong together
+
+KERNEL_TESTS = {
+    "first touch, 1 line of 64": "pft_mib=64_lines=1_pcp=short", "64 lines": "pft_mib=64_lines=64_pcp=short",
+    "8 threads, 1 line": "pft_mib=64_rep=3_threads=8_lines=1_pcp=default", "populate": "kinds_kind=populate_mib=16",
+    "shared memory": "kinds_kind=shmem_mib=16", "THP": "kinds_kind=thp_mib=32", "munmap": "kinds_kind=munmap_mib=16",
+    "burst after 1 s idle": "pool_test=burst_mib=16_rep=8_ms=1000_pcp=short", "the same, default lists": "pool_test=burst_mib=16_rep=8_ms=1000_pcp=default",
+    "hot memory": "pool_test=hot_kib=256_rep=256_lines=1_pcp=short", "dry stock": "pool_test=dry_mib=360_pcp=short",
+    "churn, 4 threads": "pool_test=churn_mib=128_rep=200_threads=4"}
+
+
+def whole(folder):
+    Folder.used |= {f"{folder.path}/{name}" for name in ("samples.csv.gz", "functions.csv.gz", "notes.csv", "plan.json")}
+    return folder
+
+
+def kernel(machine):
+    folder = next(whole(folder) for folder in newest("kernel") if folder.machine == machine)
+    return folder, folder.json("figures.json.gz")
+
+
+def kernel_tests():
+    (folder, found), (_, older) = kernel("tcg-612"), kernel("tcg-61")
+    rows = []
+    for name, test in KERNEL_TESTS.items():
+        arms = [found["figures"][test][arm] for arm in ("base", "on")]
+        before = older["figures"].get(test, {}).get("base")
+        rows.append([name, grouped(before["path_instructions"]) if before else "-",
+                     *(show(arm[quantity]) for quantity, show in (("path_instructions", grouped), ("cleared_bytes", grouped), ("llc_misses", digits))
+                       for arm in arms), digits(arms[1]["hit_percent"]) if "hit_percent" in arms[1] else "-"])
+    return folder.table("test, path: 6.1, 6.12, patched, cleared B: 6.12, patched, misses: 6.12, patched, hits (%)", rows)
+
+
+def kernel_limits():
+    limits = kernel("tcg-612")[1]["limits"].values()
+    fails = [limit for limit in limits if limit["verdict"] != HOLDS]
+    rows = [[limit["what"].replace(",", ";"), f"`{limit['rests_on']}`", digits(limit["range"][1]), f"{limit['figure']:.3f}"] for limit in fails]
+    return f"{len(limits) - len(fails)} of {len(limits)} limits of the patch hold. The others:\n\n" + table("limit, test, at most, figure", rows)
+
+
+def verdicts():
+    """The folders of the lab with verdicts, most processors last; each claim once, of the last folder that decides it; what is not judged."""
+    found = sorted(newest("lab", "verdicts.json"), key=lambda folder: int(re.search(r"(\d+) processors", folder.host("cpu"))[1]))
+    claims, unjudged = {}, {}
+    for folder in found:
+        said = whole(folder).json("verdicts.json")
+        for claim in said["claims"]:
+            if claim["verdict"] != "cannot say" or claim["id"] not in claims:
+                claims[claim["id"]] = claim | {"machine": f"{folder.host('cpu').split(', ')[-1].split()[0]}"}
+        unjudged |= {(row["document"], row["quote"], row["figure"]): row for row in said["unjudged"]}
+    return found, list(claims.values()), list(unjudged.values())
+
+
+def lab_counts():
+    found, claims, unjudged = verdicts()
+    rows = []
+    for document in dict.fromkeys(claim["document"] for claim in claims):
+        count = lambda verdict: len(of(claims, document=document, verdict=verdict))
+        rows.append([document, count("reproduced"), count("refuted here"), count("cannot say"), len(of(unjudged, document=document))])
+    return (f"Judged: {'; '.join(folder.source() for folder in found)}. The record that decides a statement counts.\n\n" +
+            table("document, reproduced, refuted, cannot say, not judged here", rows))
+
+
+def short_quote(text, most=110):
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
+
+
+def lab_claims():
+    """What is refuted, with figures; what is reproduced, by name."""
+    claims = verdicts()[1]
+    rows = [[short_quote(claim["quote"]).replace("|", "\\|"), claim["figure"], re.split("; ", claim["ours"])[0], claim["machine"]]
+            for claim in of(claims, verdict="refuted here")]
+    names = ", ".join(claim["id"] for claim in of(claims, verdict="reproduced"))
+    return table("refuted, there, here, processors", rows) + "\n" + prose(f"Reproduced, by their names in `faultless lab report`: {names}.")
+
+
+def lab_unjudged():
+    """A table for each document."""
+    texts = []
+    for document in dict.fromkeys(row["document"] for row in verdicts()[2]):
+        rows = [[short_quote(row["quote"], 70).replace("|", "\\|"), row["why"].split("; ")[0]] for row in of(verdicts()[2], document=document)]
+        texts.append(table(f"{document.replace(',', '')}, why it is not judged here", rows))
+    return "\n".join(texts)
+
+
+# README.md
+
+def readme_run():
+    return run_table(newest("run")[0], ("temporaries", "bursts", "gcc", "cpp"))
+
+
+def readme_cost():
+    return cost_table(newest("cost")[0], ("gcc", "node"))
+
+
+def readme_check():
+    rows = [[folder.source(), ranged(extremes([program["ratio"]["value"] for program in accuracy(folder, "stat")]))] for folder in newest("check")]
+    return table("machine, `stat`: reported / true time", rows)
+
+
+def screen(name):
+    """The first lines of what a verb printed, without its title."""
+    parts = newest("screens")[0].text(f"{name}.txt").lstrip("\n").split("\n\n")
+    heads = {"stat": [*parts[1:3], "\n".join(parts[3].splitlines()[:3])],
+             "advise": [parts[0].splitlines()[0] + "\n...", "\n".join(parts[1].splitlines()[:6])]}
+    return "```text\n" + "\n\n".join(heads[name]) + "\n...\n```\n"
+
+
+TABLES = {function.__name__.replace("_", "-"): function for function in (
+    run, peers, cost, check, short, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
+    kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
+    "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
+
+
+def block(name):
+    """What lies between the markers of this name."""
+    if name not in TABLES:
+        record.fail(f"there is no table {name}; there are {', '.join(TABLES)}")
+    try:
+        return TABLES[name]()
+    except Missing as topic:
+        return f"To be taken again: `bench/take.py --host HOST {topic}`.\n"
+
+
+def main():
+    parser = record.parser(__doc__)
+    parser.add_argument("--check", action="store_true", help="change no file; status 1 if something is to be done")
+    is_check = parser.parse_args().check
+    wrong, old = provenance()
+    texts, shown = {}, set()
+    for name in ("RESULTS.md", "README.md"):
+        with open(f"{record.ROOT}/{name}") as file:
+            before = file.read()
+        texts[name] = BLOCK.sub(lambda found: found[1] + block(found[2]) + found[4], before)
+        shown |= {found[2] for found in BLOCK.finditer(before)}
+        if is_check and texts[name] != before:
+            wrong.append(f"{name} is not what the records say: run bench/results.py")
+        elif texts[name] != before:
+            with open(f"{record.ROOT}/{name}", "w") as file:
+                file.write(texts[name])
+    wrong += [f"no document shows the table {name}" for name in TABLES if name not in shown]
+    linked = {path for text in texts.values() for path in re.findall(r"\]\((record/[^)#]+)\)", text)}
+    there = {f"{folder.path}/{name}" for folder in folders() for name in folder.names()}
+    wrong += [f"{path} serves no table: drop it" for path in sorted(there - Folder.used - linked)]
+    for line in old + wrong:
+        print(f"results.py: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

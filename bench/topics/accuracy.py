@@ -1,0 +1,151 @@
+"""Is it true what the profiler says? `stat` on short programs beside a recording of every fault; `diff` and `check` on programs
+with planted regressions, and on programs without."""
+import itertools, json, os, random, shutil, subprocess, sys
+
+from harness import record
+from harness.process import output, warm
+from harness.rounds import rounds
+from topics import PROGRAMS, json_of, left_out, topic
+
+SHORT = {
+    "gcc -c": "gcc -c small.c -o small.o", "python3 json": "python3 -c 'import json'", "node": "node -e 1", "java": "java -version",
+    "git log": f"git -C {record.ROOT} log --stat -20", "sort 10 MB": "sort ten.txt -o sorted.txt", "zstd 5 MB": "zstd -qf five.txt -o five.zst",
+    "go version": "go version", "rustc": "rustc --version", "find": "find /usr/share/doc",
+    "200 children": "sh -c 'i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done'",
+    "sqlite3": "sqlite3 :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 100000) "
+    "insert into t select x, hex(x) from c; select count(*), sum(a) from t'",
+}
+SHORT_FIELDS = ["program", "round", "verb", "seconds", "low", "high", "faults", "majors", "cpu_s", "timed"]
+
+
+def stat(to, command):
+    output([to.faultless, "stat", "--json", "-o", "stat.json", "--", "sh", "-c", f"exec {command}"])
+    said = json_of("stat.json")
+    seconds, usage = said["time"]["seconds"], said["usage"]
+    return [seconds["value"], seconds["low"], seconds["high"], sum(row["faults"] for row in said["rows"]), usage["major_faults"],
+            (usage["user_ns"] + usage["system_ns"]) / 1e9, said["time"]["timed"]]
+
+
+def every_fault(to, command):
+    output([to.faultless, "record", "--all", "-o", "all.trace", "--", "sh", "-c", f"exec {command}"])
+    said = json.loads(output([to.faultless, "report", "--json", "all.trace"]))
+    return [*(said["time_ns"][end] / 1e9 for end in ("value", "low", "high")), said["faults"], said.get("usage", {}).get("major_faults", ""),
+            said["cpu_ns"] / 1e9, said["coverage"]["timed"]]
+
+
+@topic("short", rounds=10)
+def take_short(to):
+    """* `stat` and `record --all` on short programs
+
+    `record --all` records each fault, and a fault reads longer if caches are colder: its time is no truth."""
+    with open("small.c", "w") as file:
+        file.write('#include <stdio.h>\nint main(void) { return printf("hi\\n") < 0; }\n')
+    lines = "".join(f"{number}\n" for number in random.Random(1).sample(range(1, 1_400_001), 1_400_000))
+    for name, length in [("ten.txt", len(lines)), ("five.txt", 5_000_000)]:
+        with open(name, "w") as file:
+            file.write(lines[:length])
+    names = [name for name, command in SHORT.items() if shutil.which(command.split()[0])]
+    for name in SHORT.keys() - set(names):
+        left_out(name, "not installed")
+    with to.table("short", SHORT_FIELDS) as table:
+        for number, order in rounds(to.rounds, itertools.product(names, (stat, every_fault)), warmup=1, name="short"):
+            for name, verb in order:
+                row = verb(to, SHORT[name])
+                if number >= 0:
+                    table.row(name, number, verb.__name__, *row)
+
+
+# Program -> its planted regressions, and the function that must be named. Python 3.12 or later names its functions.
+PLANTED = {"./planted-c": {"leak": "load_rows", "index": "build_index", "passes": "sort_passes", "stack": "walk", "copy": "run_child", "sparse": "fill_table"},
+           "./python planted.py": {"strings": "parse_rows", "index": "make_index"}, "./planted-rs": {"clone": "collect_numbers", "tree": "grow_tree"}}
+# As many faults of a dearer kind: no count grows, so it is for `diff` alone.
+PRICE = {"price": "look_up"}
+GROUP = 10
+DIFF_FIELDS = ["round", "user", "program", "planted", "pair", "recordings", "right", "named", "others", "price_ratio", "warnings"]
+
+
+def planted_programs(to):
+    to.built("planted-c", "planted.c", "-O1")
+    subprocess.run(["rustc", "-O", "-g", "-o", "planted-rs", f"{PROGRAMS}/planted.rs"], check=True)
+    shutil.copy(f"{PROGRAMS}/planted.py", ".")
+
+
+def is_named(function, site):
+    """Whether the function is in the site: a function, and after an arrow its caller."""
+    return any(function in part.replace("::", " ").replace(":", " ").split() for part in site.split(" <- "))
+
+
+def diff_row(to, user, command, planted, function, before, after):
+    """Compares recordings. A program beside itself should name nothing, and a regression its function first."""
+    diff = json.loads(output([to.faultless, "diff", "--json", *before, "--against", *after], user))
+    named = [f"{row['class']} {row['name']}" for row in diff["rows"] if row["class"] != "unchanged"]
+    right = bool(named) and is_named(function, named[0].partition(" ")[2]) if function else not named
+    pair = planted if planted in ("self", "price") else "pages"
+    return [user or "root", command, planted, pair, len(before), int(right), named[0] if named else "", max(len(named) - 1, 0),
+            round(diff["price"]["ratio"]["value"], 4), len(diff["warnings"])]
+
+
+@topic("diffs", rounds=20)
+def take_diffs(to):
+    """what `diff` names between runs whose differences are known, and between runs without any
+
+    Every tenth round also compares ten recordings a side."""
+    planted_programs(to)
+    with to.table("diffs", DIFF_FIELDS) as table:
+        for number, order in rounds(to.rounds, itertools.product(PLANTED, (None, "nobody")), name="diffs"):
+            for command, user in order:
+                folder = os.path.abspath(f"diffs-{os.path.basename(command)}-{user}")
+                os.makedirs(folder, exist_ok=True)
+                os.chmod(folder, 0o777)
+                arms = {"": "", "self": ""} | PLANTED[command] | (PRICE if command == "./planted-c" else {})
+                for arm in random.sample([*arms], len(arms)):
+                    warm(200)
+                    words = [*command.split(), *([arm] if arms[arm] else [])]
+                    output([to.faultless, "record", "-o", f"{folder}/{arm}-{number}", "--", *words], user)
+                for numbers in [[number]] + [range(number + 1 - GROUP, number + 1)] * ((number + 1) % GROUP == 0):
+                    files = lambda arm: [f"{folder}/{arm}-{number}" for number in numbers]
+                    for arm, function in arms.items():
+                        if arm:
+                            table.row(number, *diff_row(to, user, command, arm, function, files(""), files(arm)))
+
+
+GATE_FIELDS = ["part", "program", "round", "status", "over", "faults", "faults_limit", "faults_min", "faults_max", "growth", "peak_rss_bytes", "site",
+               "wanted", "named"]
+REAL = {"gcc": "gcc -O1 -c functions.c -o /dev/null", "python3": "./python parse.py", "sort": "sort -S 64M some.txt",
+        "sqlite3": "sqlite3 :memory: '.read table.sql'", "node": "node sum.js"}
+
+def check(to, name, command, *more):
+    """Exit status and the answer of `check`; with --update it writes the budget."""
+    words = [to.faultless, "check", *(more or ["--json"]), "--budget", "budget.toml", "--name", name, "--", "sh", "-c", f"exec {command}"]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode not in (0, 1):
+        record.fail(f"{name}: {done.stderr.strip()}")
+    return done.returncode, json.loads(done.stdout or "null")
+
+
+def gate_row(part, name, number, status, answer, wanted=""):
+    """A row of the table."""
+    figures = {figure["figure"]: figure for figure in answer["figures"]}
+    faults, budget = figures["faults"], figures["faults"]["budget"]
+    over = " ".join(figure["figure"] for figure in answer["figures"] if figure["over"])
+    site = answer["growth"][0]["site"] if answer["growth"] else ""
+    growth = round(faults["now"] / max(budget["median"], 1), 6)
+    return [part, name, number, status, over, faults["now"], budget["limit"], budget["min"], budget["max"], growth, figures["peak_rss_bytes"]["now"],
+            site, wanted, int(bool(wanted) and is_named(wanted, site))]
+
+
+@topic("gate", rounds=40)
+def take_gate(to):
+    """false alarms of `check` for real programs, and whether it names planted regressions of 5 %"""
+    planted_programs(to)
+    with to.table("gate", GATE_FIELDS) as table:
+        for name, command in REAL.items():
+            check(to, name, command, "--update")
+        for number in range(to.rounds):
+            for name, command in REAL.items():
+                table.row(*gate_row("real", name, number, *check(to, name, command)))
+            print(f"\rround {number + 1} of {to.rounds}", end="", file=sys.stderr, flush=True)
+        for command, regressions in PLANTED.items():
+            check(to, command, command, "--update")
+            for planted, function in regressions.items():
+                table.row(*gate_row("planted", f"{command} {planted}", 0, *check(to, command, f"{command} {planted}"), function))
