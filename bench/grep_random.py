@@ -2,6 +2,7 @@
 """Compares `faultless grep` with ripgrep, csearch, ugrep, git grep and qgrep on random queries, and checks its lines.
 
     bench/grep_random.py --out record/grep/DATE-HOST --trees linux-6.12 mixed --queries 200 --seed 1
+    bench/grep_random.py --trial --out OUT --trees mixed --old PATH  # by kind, beside another faultless-grep
 
 The queries are drawn from eleven kinds; the words in them are the tree's own. A seed and a tree give the same queries.
 Each query runs with three modes (lines, -c, -l), to a pipe and to the null device. ripgrep must print the same lines.
@@ -10,10 +11,9 @@ Three interleaved rounds screen. Where a peer was faster, both run again in fres
 99 % bound exceeds 1.02. A peer that finds another number of lines takes no part in a query: it does other work. csearch
 takes no part in a tree of which its index has less than half of the files: it leaves out files with long lines.
 """
-import collections, os, random, re, shutil, string, subprocess, sys
+import collections, hashlib, math, os, random, re, shutil, string, subprocess, sys
 
 import grep
-from grep_same import escape, lines, words
 from harness import record
 from harness.figures import PERCENT_99, Arms, cpu_s, wall_s
 from harness.process import timed
@@ -34,6 +34,32 @@ BY = {"cpu": cpu_s, "wall": wall_s}
 KNOWN = 0.5
 # These end at the first match where the output is the null device.
 QUITS_AT_NULL = {"ugrep"}
+
+
+def escape(text):
+    """An expression that all programs read alike."""
+    return re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", text)
+
+
+def words(tree, files, rng):
+    """Words of the tree by their position in a line, and lines."""
+    found, lines = [], []
+    for name in rng.sample(files, min(len(files), 400)):
+        with open(os.path.join(tree, name), "rb") as file:
+            text = file.read(200_000).decode("utf-8", "ignore")
+        found += rng.sample(re.findall(r"[A-Za-z_][A-Za-z0-9_]{2,}", text) or ["none"], 1)
+        lines += [line for line in rng.sample(text.split("\n"), 1) if line.strip()]
+    return found, lines
+
+
+def lines(command, tree):
+    """The sorted lines of its output. A failure is no output."""
+    done = subprocess.run(command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode > 1:
+        sys.exit(f"{command}: {done.stderr.decode()}")
+    out = done.stdout.split(b"\n")
+    out.sort()
+    return len(out) - 1, hashlib.sha256(b"\n".join(out)).hexdigest()
 
 
 def rarity(tree, files, rng):
@@ -103,6 +129,8 @@ def cells(args, number, flags, pattern, without=frozenset()):
     chosen = [(mode, to) for to in args.to.split(",") for mode in args.modes.split(",")]
     for mode, to in chosen if args.all else [chosen[number % len(chosen)]]:
         arms = grep.commands(args, pattern, "-i" in flags, flags.replace("-i", ""), mode)
+        if args.old:
+            arms = {"faultless": arms["faultless"], "old": arms["faultless"].replace(grep.verb(args, "grep"), args.old, 1)}
         yield mode, to, {arm: command for arm, command in arms.items() if arm not in {"grep", *without}}
 
 
@@ -135,7 +163,7 @@ def compare(arms, args, to):
     left = ["faultless", *(arm for arm in arms if is_peer(arm, to) and is_same_work(warm["faultless"], warm[arm]) and first[arm] < most)]
     screened = times(arms, left, SCREENING_ROUNDS, to)
     found = Arms(screened)
-    faster = [arm for arm in left if found.median(arm, get) < found.median("faultless", get)]
+    faster = ["old"] if args.old else [arm for arm in left if found.median(arm, get) < found.median("faultless", get)]
     again = times(arms, ["faultless", *faster], args.rounds, to) if faster else []
     for row in again:
         row["round"] += SCREENING_ROUNDS
@@ -177,6 +205,16 @@ def judged(rows, get):
     return arm, ratios[arm], bool(again) and any(ratio[1] > LOSS for ratio in ratios.values())
 
 
+def by_kind(told):
+    """Prints what is as fast as before, by kind: the geometric mean of the ratios, and of the times."""
+    mean = lambda values: math.exp(sum(map(math.log, values)) / len(values))
+    print(f"{'kind':20} {'cells':>5} {'old ms':>9} {'new ms':>9} {'ratio':>6} {'worst':>6}")
+    for kind in dict.fromkeys(row["kind"] for _, row, _ in told):
+        some = [(judged[1][0], ms) for judged, row, ms in told if row["kind"] == kind]
+        ratio, ms = mean([ratio for ratio, _ in some]), mean([ms for _, ms in some])
+        print(f"{kind:20} {len(some):5} {ms / ratio:9.2f} {ms:9.2f} {ratio:6.2f} {max(some)[0]:6.2f}")
+
+
 def summary(paths):
     for path in paths:
         rows, comments = record.read(path)
@@ -191,6 +229,8 @@ def summary(paths):
         told = sorted((one for one in kept if one[0]), key=lambda one: -one[0][1][0])
         print(f"{path}: seed {comments['seed']}, {comments['by']} time, {comments['ripgrep']}; {len(found)} cells")
         print(f"{'':9} {'ratio':>6} {'99 %':>13} {'ms':>9} {'peer':8} {'lines':>8}  cell")
+        if any(one[0][0] == "old" for one in told):
+            by_kind(told)
         for (arm, ratio, lost), row, ms in told:
             verdict = "loss" if lost else "faster" if ratio[2] < 1 else "undecided"
             cell = f"{row['tree']} {row['mode']} {row['to']} {row['kind']}: {row['flags']} {row['pattern']!r}"
@@ -211,6 +251,7 @@ def more(parser):
     parser.add_argument("--all", action="store_true", help="every mode and output for every query; otherwise one in turn")
     parser.add_argument("--by", choices=BY, default="cpu", help="the time that judges [%(default)s]")
     parser.add_argument("--arms", help="only these programs, separated by commas")
+    parser.add_argument("--old", metavar="PATH", help="another faultless-grep: only it takes part, and all cells run N rounds")
     parser.add_argument("--rg", default="rg", metavar="PATH", help="the ripgrep to compare lines with [%(default)s]")
 
 

@@ -103,7 +103,7 @@ class Scripts(unittest.TestCase):
 
     def test_a_missing_program_or_topic_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("grep.py", "grep_same.py"):
+            for name in ("grep.py", "grep_random.py"):
                 done = self.run_script(name, "--trial", "--out", folder, "--faultless", f"{folder}/none")
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
                 self.assertIn("no program", done.stderr)

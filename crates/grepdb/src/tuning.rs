@@ -61,9 +61,9 @@ pub(crate) const ITEMS_PER_THREAD: usize = 8;
 pub(crate) const ADMITTED_MIN: usize = 8;
 /// Text in which it may admit one, bytes. The matcher alone is as fast with more.
 pub(crate) const BYTES_PER_ADMITTED: usize = 400;
-/// A search of at most so many tasks uses the matcher for ASCII. A longer one spends little of its time on building the
-/// other, which is then as fast or faster.
-pub(crate) const SHORT_TASKS: usize = 64;
+/// A search of at most so many subchunks uses the matcher for ASCII. A longer one spends little of its time on building
+/// the other, which is then as fast or faster.
+pub(crate) const SHORT_SUBCHUNKS: u64 = if cfg!(any(fuzzing, test)) { 16 } else { 1_000 };
 /// Lines of this many bytes are searched at once, by the matcher for ASCII if they are all ASCII.
 pub(crate) const ASCII_BYTES: usize = if cfg!(any(fuzzing, test)) { 64 } else { 4 << 10 };
 /// Maximum output that waits for its turn, of all workers together, bytes.
@@ -71,10 +71,9 @@ pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
 /// Of this many chunks of a large file, the text of one may come from the file itself. In tests every other, so that
 /// they cover both ways.
 pub(crate) const CHUNKS_PER_FILE_READ: u32 = if cfg!(any(fuzzing, test)) { 2 } else { 1 };
-/// Time that a search may always spend on staleness checks, of all workers together. A check takes 1 to 2 us, so it
-/// allows some 10 000.
-pub(crate) const CHECKS_FOR: std::time::Duration = std::time::Duration::from_millis(20);
-/// A long search may spend more: one part in 20 of its time so far.
-pub(crate) const CHECKS_PART: u32 = 20;
+/// Files that a search may always check for changes. A check takes 1 to 2 us, so these take some 20 ms.
+pub(crate) const CHECKS_MIN: u64 = if cfg!(test) { 100 } else { 10_000 };
+/// More of them for each chunk that is searched: a twentieth of its time.
+pub(crate) const CHECKS_PER_CHUNK: u64 = 10;
 /// A watcher collects events for this time before it marks files. An editor writes a file in several steps.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -14,8 +14,8 @@ pub(crate) struct Flags {
     /// Compare with the disk first; search changed files there.
     ///
     /// New and changed files are searched on the disk, and deleted ones are skipped. Without --fresh, only
-    /// files with a match are checked: some 10,000, within 20 ms or 5 % of the search, whichever is longer. A
-    /// message gives the number of unchecked files, if a checked file had changed or on a terminal.
+    /// files with a match are checked: 10,000, and ten more for each 192 KiB of candidate text. A message gives
+    /// the number of unchecked files, if a checked file had changed or on a terminal.
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Search only paths that match GLOB; `!GLOB` excludes.

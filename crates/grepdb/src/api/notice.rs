@@ -26,7 +26,7 @@ pub enum Notice {
         /// Time since the database saw the tree.
         age: Duration,
     },
-    /// Files of the result were not checked on disk, for lack of time.
+    /// Files of the result were not checked on disk: there are too many.
     Unchecked {
         /// Number of these files.
         files: u64,

@@ -30,7 +30,7 @@ pub(crate) struct LineFinder<'a> {
 }
 
 impl<'a> LineFinder<'a> {
-    /// With `is_short` the search has so few texts that it may never need the large matcher.
+    /// With `is_short` the search may never need the large matcher.
     pub(crate) fn new(
         text: &'a [u8],
         matcher: &'a LineMatcher,
@@ -62,7 +62,8 @@ impl<'a> LineFinder<'a> {
                 break Some(line);
             }
             admitted += 1;
-            if admitted > t::ADMITTED_MIN && admitted * t::BYTES_PER_ADMITTED > line.end - since {
+            if admitted > t::ADMITTED_MIN && admitted * t::BYTES_PER_ADMITTED > line.end.saturating_sub(since)
+            {
                 (way, since, admitted) = (way + 1, line.end, 0);
             }
             if self.match_line(line.start, line.end).is_some() {

@@ -43,7 +43,7 @@ enum Sought {
 }
 
 impl Prefilter {
-    /// The prefilter for `expressions`. Several have nothing in common. `is_plain`: the matcher adds no condition to them.
+    /// The prefilter for `expressions`. Several have nothing in common. `is_plain`: the matcher adds no condition.
     pub(crate) fn new(expressions: &[Hir], is_plain: bool) -> Option<Self> {
         let [expression] = expressions else { return None };
         if is_plain && matches_every_line(expression) {

@@ -47,7 +47,7 @@ pub struct SearchReport {
     pub text_bytes: u64,
     /// Files that had changed unnoticed and were searched on disk. More files may have changed.
     pub stale: u64,
-    /// Files that were printed without a check on disk, for lack of time.
+    /// Files that were printed without a check on disk, because too many had a match.
     pub unchecked: u64,
     /// What could not be read. Text that was damaged has been searched on disk.
     pub trouble: Vec<Error>,
@@ -58,12 +58,14 @@ pub struct SearchReport {
 }
 
 /// The work of a search.
+#[derive(Default)]
 struct Selection {
     tasks: Vec<Task>,
     /// By segment.
     candidates: Vec<Vec<u16>>,
     chunks: u64,
     of_chunks: u64,
+    subchunks: u64,
 }
 
 impl Search<'_> {
@@ -86,7 +88,8 @@ impl Search<'_> {
         out: W,
     ) -> Result<(W, SearchReport)> {
         let mut trouble = Vec::new();
-        let Selection { mut tasks, candidates, chunks, of_chunks } = self.select(database, &mut trouble);
+        let Selection { mut tasks, candidates, chunks, of_chunks, subchunks } =
+            self.select(database, &mut trouble);
         let disk_task = |file| Task::Disk(Box::new(file));
         let chunk_tasks = tasks.len();
         let in_overlay = database.overlay.in_tree().filter(|path| (self.is_wanted)(path));
@@ -112,6 +115,7 @@ impl Search<'_> {
             arrivals: Mutex::new(Arrivals { next: tasks.len(), files: disk_files }),
             tasks,
             candidates,
+            is_short: subchunks <= t::SHORT_SUBCHUNKS,
             stop: AtomicBool::new(false),
             files: AtomicU64::new(0),
             stats: Mutex::new(Stats::new()),
@@ -121,7 +125,7 @@ impl Search<'_> {
             unlisted: OnceLock::new(),
             output: OrderedOutput::new(out, self.separator, self.follows_output, t::OUTPUT_WAITS_BYTES)
                 .at_once(self.at_once),
-            checks: StalenessChecks::new(database.overlay.is_complete()),
+            checks: StalenessChecks::new(database.overlay.is_complete(), chunks),
         };
         std::thread::scope(|scope| {
             let (state, processor) = (&state, schedule::here());
@@ -162,7 +166,7 @@ impl Search<'_> {
     fn select(&self, database: &Database, trouble: &mut Vec<Error>) -> Selection {
         // If the pattern can't match a line end, every match lies in one line.
         let by_line = self.matcher.any().line_terminator().is_some();
-        let mut selection = Selection { tasks: Vec::new(), candidates: Vec::new(), chunks: 0, of_chunks: 0 };
+        let mut selection = Selection::default();
         for (at, segment) in database.segments.iter().enumerate() {
             let mut report = |error| push_unless_known(trouble, error);
             let mut masks = candidates(segment, &self.plan.query, by_line, &mut report);
@@ -181,6 +185,7 @@ impl Search<'_> {
                 }
                 first += count;
             }
+            selection.subchunks += masks.iter().map(|mask| u64::from(mask.count_ones())).sum::<u64>();
             selection.candidates.push(masks);
         }
         selection

@@ -2,11 +2,10 @@
 //!
 //! In: entries of files that a search is about to print. Out: whether to read them on disk instead.
 //!
-//! The checks of a search are limited in time. Files beyond the limit are printed unchecked, and counted.
+//! A search checks so many files at most. Those beyond the limit are printed unchecked, and counted.
 
 use std::fs::{File, Metadata};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use faultless_os::file::open_regular;
 
@@ -14,7 +13,7 @@ use crate::path::disk_path;
 use crate::store::database::Location;
 use crate::store::file_entry::FileEntry;
 use crate::tree::time::mtime_ns;
-use crate::tuning::{CHECKS_FOR, CHECKS_PART};
+use crate::tuning::{CHECKS_MIN, CHECKS_PER_CHUNK};
 
 /// Whether a file with this `metadata` is as `entry` says.
 pub(super) fn is_as_known(entry: &FileEntry, metadata: &Metadata) -> bool {
@@ -31,18 +30,18 @@ pub(super) fn open_as_known(location: &Location, entry: &FileEntry) -> Option<Fi
 /// The checks of one search.
 #[derive(Debug)]
 pub(crate) struct StalenessChecks {
-    /// Start of the search. `None` if no check is needed.
-    begin: Option<Instant>,
-    spent_ns: AtomicU64,
+    /// Files that may be checked. `None` if no check is needed.
+    most: Option<u64>,
+    asked: AtomicU64,
     stale: AtomicU64,
-    unchecked: AtomicU64,
 }
 
 impl StalenessChecks {
-    /// With `all_known` the database has just been compared with the tree, and no file is checked.
-    pub(crate) fn new(all_known: bool) -> Self {
-        let begin = (!all_known).then(Instant::now);
-        Self { begin, spent_ns: 0.into(), stale: 0.into(), unchecked: 0.into() }
+    /// For a search of so many `chunks`. With `all_known` the database has just been compared with the tree: no file is
+    /// checked.
+    pub(crate) fn new(all_known: bool, chunks: u64) -> Self {
+        let most = (!all_known).then_some(CHECKS_MIN + chunks * CHECKS_PER_CHUNK);
+        Self { most, asked: 0.into(), stale: 0.into() }
     }
 
     /// Files that differ from their entries.
@@ -50,25 +49,20 @@ impl StalenessChecks {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Files that were not checked for lack of time.
+    /// Files that were not checked, because too many had a match.
     pub(crate) fn unchecked(&self) -> u64 {
-        self.unchecked.load(Ordering::Relaxed)
+        self.most.map_or(0, |most| self.asked.load(Ordering::Relaxed).saturating_sub(most))
     }
 
     /// Whether the file of `entry` may have changed.
     pub(crate) fn is_stale(&self, location: &Location, entry: &FileEntry) -> bool {
-        let Some(begin) = self.begin else { return false };
-        let now = Instant::now();
-        let limit = CHECKS_FOR.max((now - begin) / CHECKS_PART);
-        if Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed)) >= limit {
-            self.unchecked.fetch_add(1, Ordering::Relaxed);
+        if self.most.is_none_or(|most| self.asked.fetch_add(1, Ordering::Relaxed) >= most) {
             return false;
         }
         let metadata = std::fs::symlink_metadata(disk_path(&location.root, &entry.path));
         let same = metadata.is_ok_and(|metadata| {
             metadata.len() == entry.size_bytes && [mtime_ns(&metadata), 0].contains(&entry.mtime_ns)
         });
-        self.spent_ns.fetch_add(now.elapsed().as_nanos() as u64, Ordering::Relaxed);
         self.stale.fetch_add(u64::from(!same), Ordering::Relaxed);
         // Without a settled time the file may have changed. It is read again, but not reported.
         !same || entry.mtime_ns == 0
@@ -81,7 +75,7 @@ mod tests {
     use crate::store::file_entry::FileKind;
 
     #[test]
-    fn files_are_checked_while_there_is_time_and_the_others_are_counted() {
+    fn so_many_files_are_checked_and_the_others_are_counted() {
         let root = tempfile::tempdir().unwrap();
         let location = Location::in_tree(root.path());
         let gone = FileEntry {
@@ -92,15 +86,12 @@ mod tests {
             text_bytes: 1,
             ends_open: false,
         };
-        let checks = StalenessChecks::new(false);
-        assert!(checks.is_stale(&location, &gone));
-        assert_eq!((checks.stale(), checks.unchecked()), (1, 0));
-        checks.spent_ns.store(u64::MAX, Ordering::Relaxed);
-        assert!(!checks.is_stale(&location, &gone));
-        assert_eq!((checks.stale(), checks.unchecked()), (1, 1));
-        let checks = StalenessChecks::new(true);
+        let checks = StalenessChecks::new(false, 2);
+        let most = CHECKS_MIN + 2 * CHECKS_PER_CHUNK;
+        let found = (0..most + 3).filter(|_| checks.is_stale(&location, &gone)).count() as u64;
+        assert_eq!((found, checks.stale(), checks.unchecked()), (most, most, 3));
+        let checks = StalenessChecks::new(true, 2);
         assert!(!checks.is_stale(&location, &gone));
         assert_eq!((checks.stale(), checks.unchecked()), (0, 0));
-        assert_eq!(StalenessChecks::new(false).unchecked(), 0, "every search counts for itself");
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct SearchState<'a, W> {
     pub(crate) tasks: Vec<Task>,
     /// By segment.
     pub(crate) candidates: Vec<Candidates>,
+    /// The candidates are so few that the search may never need the large matcher.
+    pub(crate) is_short: bool,
     /// Number of the next task to start.
     pub(crate) next: AtomicUsize,
     /// Files that come after `tasks`.

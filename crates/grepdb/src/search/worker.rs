@@ -26,7 +26,6 @@ use crate::search::request::Search;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::tree::content::{TextReader, has_utf32_bom};
-use crate::tuning as t;
 
 /// Bytes behind a match that an assertion may look at: one character.
 const LOOK_AHEAD_BYTES: usize = 4;
@@ -87,7 +86,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         'a: 't,
     {
         let Search { matcher, plan, .. } = self.state.search;
-        LineFinder::new(text, matcher, plan.prefilter.as_ref(), self.state.tasks.len() <= t::SHORT_TASKS)
+        LineFinder::new(text, matcher, plan.prefilter.as_ref(), self.state.is_short)
     }
 
     /// Whether the begin of a line is enough to tell that the line matches. No assertion looks further than
