@@ -2,7 +2,8 @@
 """Compares `faultless grep` with ripgrep, csearch, ugrep, git grep and qgrep on random queries, and checks its lines.
 
     bench/grep_random.py --out record/grep/DATE-HOST --trees linux-6.12 mixed --queries 200 --seed 1
-    bench/grep_random.py --trial --out OUT --trees mixed --old PATH  # by kind, beside another faultless-grep
+
+`--old PATH` compares with another faultless-grep alone, kind by kind.
 
 The queries are drawn from eleven kinds; the words in them are the tree's own. A seed and a tree give the same queries.
 Each query runs with three modes (lines, -c, -l), to a pipe and to the null device. ripgrep must print the same lines.
