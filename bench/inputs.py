@@ -19,11 +19,7 @@ create index i on t(b); select count(*), min(b), max(b) from (select b from t or
     "sum.js": """const rows = JSON.parse(require('fs').readFileSync('big.json'));
 let n = 0; for (const r of rows) n += r.tags.join('').length; console.log(rows.length, n);
 """,
-    "words.cpp": """#include <algorithm>
-#include <fstream>
-#include <iostream>
-#include <unordered_map>
-#include <vector>
+    "words.cpp": "".join(f"#include <{name}>\n" for name in ("algorithm", "fstream", "iostream", "unordered_map", "vector")) + """
 int main() {
   std::ifstream in("lines.txt"); std::unordered_map<std::string, long> count; std::vector<std::string> all; std::string word;
   while (all.size() < 2000000 && in >> word) { count[word]++; all.push_back(word); }

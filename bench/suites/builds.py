@@ -1,15 +1,7 @@
 """Compilers and builds: g++ -j, clang; cargo, and Rust programs with an allocator of their own."""
 from .outcomes import Skip, job, suite
 
-CPP = r"""#include <algorithm>
-#include <functional>
-#include <iostream>
-#include <map>
-#include <memory>
-#include <regex>
-#include <string>
-#include <unordered_map>
-#include <vector>
+CPP = "".join(f"#include <{name}>\n" for name in "algorithm functional iostream map memory regex string unordered_map vector".split()) + r"""
 template <int N> struct F%(n)d { static constexpr long v = F%(n)d<N - 1>::v * 31 %% 1000003 + N; };
 template <> struct F%(n)d<0> { static constexpr long v = %(n)d; };
 template <class T, std::size_t... I> auto sums(std::index_sequence<I...>) { return std::array<T, sizeof...(I)>{F%(n)d<I>::v...}; }
