@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 from suites import outcomes
 from suites.outcomes import Box, OutOfTime, Skip, Way, progress
 
-MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
+MODULES = ("files", "interpreters", "pytests", "servers", "builds", "system", "tools")
 # Time of a --quick run, and what of it is kept for the table.
 QUICK_S, SPARE_S = 40, 3
 # The largest file that a run may write: a core file of a large address space fills a disk.

@@ -1,8 +1,4 @@
-"""Limits and their three answers: a limit holds, fails, or the measurement cannot say.
-
-An interval wholly within the limit holds; an interval wholly beyond it fails; any other interval cannot say. Fewer than
-FEWEST values cannot say either: the bootstrap of so few is no 95 % interval.
-"""
+"""Limits: an interval wholly within one holds, one wholly beyond fails, and any other cannot say; nor can few values."""
 HOLDS, FAILS, CANNOT_SAY = "holds", "fails", "cannot say"
 # From least to most, five values hold their median in 94 % of all cases, four in 88 %.
 FEWEST = 5

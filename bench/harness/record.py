@@ -115,12 +115,7 @@ def begin(folder, head):
 
 
 class Record:
-    """Takes rows and stores them. Rows are on disk at once, in NAME.csv.new, and compressed at the end.
-
-        with Record(args, ["round", "arm", "wall_s"], {"plain": "true"}) as record:
-            record.row(0, "plain", 0.1)
-        record.summarize(summary)
-    """
+    """Takes rows and stores them. Rows are on disk at once, in NAME.csv.new, and compressed at the end."""
 
     def __init__(self, args, fields, comments=None):
         head, folder = check(args.out, args.trial), os.path.realpath(args.out)

@@ -15,18 +15,15 @@ WebAssembly.instantiate(b).then(({instance:w})=>{let s=0;for(let i=0;i<1e6;i++)s
 for(let i=0;i<200;i++)w.exports.mem.grow(1);const u=new Uint8Array(w.exports.mem.buffer);u.fill(7);console.log(u.length,u.reduce((a,x)=>a+x,0))},e=>console.log(''+e))""",
     "child processes": """const {execFileSync,spawn}=require('child_process');let s=0;for(let i=0;i<30;i++)s+=execFileSync('sh',['-c','echo '+i]).length;console.log(s);
 const c=spawn('sort',['-n']);let o='';c.stdout.on('data',d=>o+=d);c.on('close',r=>console.log(r,require('crypto').createHash('md5').update(o).digest('hex')));for(let i=0;i<200000;i++)c.stdin.write((i*7919%200003)+'\\n');c.stdin.end()""",
-    "collections": """let keep=[];for(let r=0;r<60;r++){let a=[];for(let i=0;i<40000;i++)a.push({r,i,s:''+i});keep.push(a);if(keep.length>9)keep.shift()}globalThis.gc&&gc();
-const f=new Float64Array(3e6);for(let i=0;i<f.length;i++)f[i]=i*7919%3000017;f.sort();console.log(keep.flat().reduce((s,o)=>s+o.i+o.s.length,0),f[12345],f[2999999])""",
 }
 
 
 @suite("node", version="node --version", needs=("node",), quick=True)
 def node(box):
-    """Scripts: Buffers, worker_threads, WebAssembly, child processes, collections."""
+    """Scripts: Buffers, worker_threads, WebAssembly, child processes."""
     for name, text in NODE.items():
         path = box.write(name.replace(" ", "_") + ".js", text)
         yield job(name, f"node --expose-gc {path}", quick=name in ("buffers", "worker_threads", "wasm"))
-    yield job("limited heap", f"node --max-old-space-size=64 --expose-gc {box.inputs}/collections.js", quick=False)
 
 
 JAVA = r"""import java.nio.*; import java.util.*; import java.util.concurrent.*; import java.io.*;

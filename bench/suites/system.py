@@ -1,24 +1,7 @@
-"""The kernel's side: stress-ng's memory and fork stressors, other users, containers and sandboxes."""
+"""The kernel's side: other users, containers and sandboxes."""
 import shutil
 
 from .outcomes import Skip, job, root, suite
-
-# Stressor, workers, operations, and more options.
-STRESSORS = """malloc 2 20000 --verify|malloc 2 5000 --malloc-bytes 64M --verify|malloc 1 10000 --malloc-pthreads 4|malloc 2 5000 --malloc-touch --verify
-vm 2 200 --vm-bytes 64M --vm-method all --verify|vm 1 50 --vm-bytes 32M --vm-populate --verify|mmapfork 1 10|fork 2 500|fork 1 200 --fork-vm|vfork 2 500
-bigheap 1 500 --bigheap-growth 64K|brk 1 50000|stack 1 3|mmap 1 20 --mmap-bytes 32M --verify|mremap 1 50 --verify|madvise 1 20|pthread 2 2000|clone 1 200
-exec 1 30|daemon 1 30|sigsegv 1 500|shm 1 20 --verify|memfd 1 20|rmap 1 50|pageswap 1 50|userfaultfd 1 500|mlock 1 100|resources 1 20|seccomp 1 50|mcontend 1 50"""
-
-
-@suite("stress-ng", version="stress-ng --version", needs=("stress-ng",))
-def stress(box):
-    """Memory, fork, thread and signal stressors with a fixed number of operations and --verify."""
-    for line in STRESSORS.replace("\n", "|").split("|"):
-        name, workers, operations, *more = line.split()
-        # Only the status: the output has times.
-        command = f"stress-ng --temp-path . --timeout 20 --no-rand-seed --{name} {workers} --{name}-ops {operations} {' '.join(more)}"
-        yield job(line, command, limit_s=90, errors=False, out=False)
-
 
 @suite("users", version="su --version", needs=("su", "setpriv"), quick=True)
 def users(box):
@@ -51,7 +34,7 @@ def containers(box):
     yield job("run within", f"unshare -r -m -p -f --mount-proc {{run}} sh -c '{script}'", quick=False)
     yield job("read-only, no /tmp", f"unshare -r -m sh -c 'mount -t tmpfs -o ro none /tmp 2>/dev/null; mount -t tmpfs -o ro none /dev/shm 2>/dev/null; cd /; {script}'", quick=False)
     yield job("run, read-only, no /tmp", f"unshare -r -m sh -c 'mount -t tmpfs -o ro none /dev/shm 2>/dev/null; cd /; {{run}} sh -c \"{script}\"'", quick=False)
-    yield job("no /proc", f"unshare -r -m -p -f sh -c 'mount -t tmpfs none /proc; cd /; sort /etc/passwd | sha256sum; python3 -c \"print(len(bytes(9 << 20)))\"'", quick=False)
+    yield job("no /proc", "unshare -r -m -p -f sh -c 'mount -t tmpfs none /proc; cd /; sort /etc/passwd | sha256sum; python3 -c \"print(len(bytes(9 << 20)))\"'", quick=False)
     if shutil.which("busybox"):
         yield job("static program", "busybox sort /etc/passwd | busybox sha256sum", noise="statically linked", quick=False)
     if shutil.which("bwrap"):

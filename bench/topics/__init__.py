@@ -1,6 +1,6 @@
 """The topics of take.py, one module a field. A module registers its topics when it is imported."""
 import argparse, gzip, json, os, subprocess, sys
-from typing import Callable, NamedTuple
+from collections import namedtuple
 
 from harness import record
 
@@ -9,13 +9,8 @@ PROGRAMS = os.path.join(HERE, "programs")
 MODULES = ("pairs", "accuracy", "servers", "pictures")
 
 
-class Topic(NamedTuple):
-    # Given a To: takes the records. Its doc comment says what it asks; * marks what is taken by default.
-    take: Callable
-    rounds: int
-
-
-TOPICS = {}
+# `take` is given a To and takes the records. Its doc comment says what it asks; * marks what is taken by default.
+Topic, TOPICS = namedtuple("Topic", "take rounds"), {}
 
 
 def topic(name, rounds=1):
@@ -51,6 +46,11 @@ class To:
                     packed.write(data)
             else:
                 file.write(data)
+
+    def store_file(self, name, path):
+        """Stores a file in the record."""
+        with open(path, "rb") as file:
+            self.store(name, file.read())
 
     def printed(self, *words):
         """What a verb of faultless prints."""

@@ -130,7 +130,8 @@ def take_screens(to):
     shutil.copy(f"{PROGRAMS}/analysis.py", ".")
     # Ends here without NumPy.
     output(["./python", "analysis.py"])
-    to.keep("stat.txt", "stat", "-o", "-", "--", "./python", "analysis.py")
+    output([to.faultless, "stat", "-o", "stat.txt", "--", "./python", "analysis.py"])
+    to.store_file("stat.txt", "stat.txt")
     to.keep("advise.txt", "advise", "--", "./python", "analysis.py")
 
 
@@ -138,8 +139,7 @@ def take_screens(to):
 def take_lab(to):
     """experiments and claims of the lab (all take about 75 minutes); options after -- go to `faultless lab`"""
     subprocess.run([to.faultless, "lab", *to.more, "--rounds", str(to.rounds), "--output", "lab"], stdout=subprocess.DEVNULL)
-    for name in ("samples.csv", "notes.csv"):
-        with open(f"lab/{name}", "rb") as file:
-            to.store(name + ".gz" * (name == "samples.csv"), file.read())
+    to.store_file("samples.csv.gz", "lab/samples.csv")
+    to.store_file("notes.csv", "lab/notes.csv")
     claims = to.said("lab", "report", "lab", "-o", "page.html", "--json")["claims"]
     to.store("verdicts.json", json.dumps({"claims": claims}, indent=1).encode())

@@ -8,16 +8,14 @@ from topics import topic
 
 # Samples per second of CPU time, a prime: some thousand in a second of touches.
 HERTZ = 4999
-# Memory of a round: so little that the hypervisor has backed all of it, since other faults would look like work; and how
-# many rounds touch about as much as the document does.
+# Memory of a round: so little that the hypervisor has backed all of it. The rounds touch about as much as the document does.
 MIB, TOUCHES = 200, 10
-THREADS = ("1", "2", "4")
 
 
 @topic("flame", rounds=15)
 def take_flame(to):
     """the kernel's work and locks while 1, 2 and more threads (-- N N ...) touch new memory; needs root"""
-    counts = to.more or THREADS
+    counts = to.more or ("1", "2", "4")
     if os.geteuid() != 0:
         record.fail("only root sees the kernel's functions: run it as root")
     to.built("touch", "touch.c")
@@ -27,18 +25,11 @@ def take_flame(to):
         warm(MIB)
         output([to.faultless, "record", "-F", str(HERTZ), "-o", "kernel.trace", "--", *command])
         output([to.faultless, "flame", "--kernel", "-o", "picture.svg", "kernel.trace"])
-        with open("picture.svg", "rb") as file:
-            to.store(f"threads-{count}.svg", file.read())
+        to.store_file(f"threads-{count}.svg", "picture.svg")
         pictures[count] = to.said("flame", "--kernel", "--json", "kernel.trace")
     to.store("kernel.json.gz", json.dumps(pictures, indent=1).encode())
     to.printed("lab", "phases", f"threads={','.join(counts)}", "samples=10000", "--rounds", str(to.rounds), "-o", "phases")
-    with open("phases/samples.csv", "rb") as file:
-        to.store("phases.csv.gz", file.read())
-
-
-PATTERN = "fooo?bar"
-# What the decompressed text of a search needs at most.
-SEARCH_MIB = 512
+    to.store_file("phases.csv.gz", "phases/samples.csv")
 
 
 @topic("timeline")
@@ -53,9 +44,10 @@ def take_timeline(to):
         subprocess.run([to.faultless, "index", "init", tree], check=True, stdout=sys.stderr)
     without_paths = lambda text: text.replace(f"{work}/", "").replace(f"{tree}/", "").encode()
     for memory in ("pool", "mmap"):
-        search = [to.faultless, "grep", f"-j{len(os.sched_getaffinity(0))}", "--brute-force", f"--memory={memory}", PATTERN]
+        search = [to.faultless, "grep", f"-j{len(os.sched_getaffinity(0))}", "--brute-force", f"--memory={memory}", "fooo?bar"]
         for before in ([], [to.faultless, "record", "-o", f"{work}/{memory}", "--"]):
-            warm(SEARCH_MIB)
+            # What the decompressed text of a search needs at most.
+            warm(512)
             output([*before, *search], folder=tree, allowed=(0, 1))
         output([to.faultless, "timeline", "-o", "page.html", memory])
         with open("page.html") as file:
