@@ -17,7 +17,7 @@
 //! * **Errors** are an enum, [`Error`]. Each text says what, where, and the remedy. A search that can't read a part of
 //!   the database reads the files instead, and reports the part in [`SearchSummary::trouble`].
 //! * **Units** end a name: `text_bytes`, `walked_ns`. Line numbers begin at 1; positions are bytes from 0.
-//! * **Staleness.** A search checks the files that it finds, 10,000 at least, which takes 20 ms. A changed one is searched
+//! * **Staleness.** A search checks the files that it finds, 8,000 at least, which takes 20 ms. A changed one is searched
 //!   as it is now, and [`SearchSummary::notices`] says so. [`SearchOptions::fresh`] checks the whole tree first.
 //! * **Memory** of a search does not grow with the database: a thread holds the text of one chunk, 192 KiB, and at most
 //!   4 MiB of matches wait for their turn. A build holds some hundred MB, and some MB per thread.

@@ -72,8 +72,8 @@ pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
 /// they cover both ways.
 pub(crate) const CHUNKS_PER_FILE_READ: u32 = if cfg!(any(fuzzing, test)) { 2 } else { 1 };
 /// Files that a search may always check for changes. A check takes 1 to 2 us, so these take some 20 ms.
-pub(crate) const CHECKS_MIN: u64 = if cfg!(test) { 100 } else { 10_000 };
+pub(crate) const CHECKS_MIN: u64 = if cfg!(test) { 100 } else { 8_000 };
 /// More of them for each chunk that is searched: a twentieth of its time.
-pub(crate) const CHECKS_PER_CHUNK: u64 = 10;
+pub(crate) const CHECKS_PER_CHUNK: u64 = 1;
 /// A watcher collects events for this time before it marks files. An editor writes a file in several steps.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -14,7 +14,7 @@ pub(crate) struct Flags {
     /// Compare with the disk first; search changed files there.
     ///
     /// New and changed files are searched on the disk, and deleted ones are skipped. Without --fresh, only
-    /// files with a match are checked: 10,000, and ten more for each 192 KiB of candidate text. A message gives
+    /// files with a match are checked: 8,000, and one more for each 192 KiB of candidate text. A message gives
     /// the number of unchecked files, if a checked file had changed or on a terminal.
     #[arg(long)]
     pub(crate) fresh: bool,

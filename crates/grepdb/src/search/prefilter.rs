@@ -6,8 +6,9 @@
 //! automaton. A line that has what the whole of an expression asks for needs no matcher: any line for `x*`, four vowels
 //! for `[aeiou]{4}`.
 //!
-//! It does not look for literals of three bytes or more: the matcher does so itself.
+//! Where literals are a part of an expression the matcher itself looks for them.
 
+use memchr::memmem::Finder;
 use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
 use crate::search::byte_class::{ByteClass, Run, SEQUENCE_LEN_MAX, Sequence};
@@ -37,18 +38,30 @@ pub(crate) struct Prefilter {
 enum Sought {
     /// Every line has it.
     Nothing,
+    /// The expression is a literal. The matcher looks for it as fast, but takes as long to start in each line.
+    Literal(Finder<'static>),
     /// Every line has each of them. The first is expected to be the rarest.
     Sequences(Vec<Sequence>),
     Run(Run),
 }
 
 impl Prefilter {
-    /// The prefilter for `expressions`. Several have nothing in common. `is_plain`: the matcher adds no condition.
+    /// The prefilter that needs no matcher, for any text.
+    pub(crate) fn complete(expressions: &[Hir]) -> Option<Self> {
+        let [expression] = expressions else { return None };
+        let sought = match expression.kind() {
+            _ if matches_every_line(expression) => Sought::Nothing,
+            HirKind::Literal(literal) if !literal.0.contains(&b'\n') => {
+                Sought::Literal(Finder::new(&literal.0).into_owned())
+            }
+            _ => return None,
+        };
+        Some(Self { sought, is_enough: true })
+    }
+
+    /// Any other prefilter. Several expressions have nothing in common. `is_plain`: the matcher adds no condition.
     pub(crate) fn new(expressions: &[Hir], is_plain: bool) -> Option<Self> {
         let [expression] = expressions else { return None };
-        if is_plain && matches_every_line(expression) {
-            return Some(Self { sought: Sought::Nothing, is_enough: true });
-        }
         let expression = shortest(expression);
         if let Some((run, is_all)) = run(&expression) {
             return Some(Self { sought: Sought::Run(run), is_enough: is_plain && is_all });
@@ -79,7 +92,7 @@ impl Prefilter {
     pub(crate) fn ways(&self) -> usize {
         match &self.sought {
             Sought::Sequences(sequences) => sequences.len(),
-            Sought::Nothing | Sought::Run(_) => 1,
+            Sought::Nothing | Sought::Literal(_) | Sought::Run(_) => 1,
         }
     }
 
@@ -87,6 +100,7 @@ impl Prefilter {
     pub(crate) fn find(&self, way: usize, text: &[u8]) -> Option<usize> {
         match &self.sought {
             Sought::Nothing => Some(0),
+            Sought::Literal(literal) => literal.find(text),
             // A last line without a line end lacks what may be sought.
             Sought::Sequences(sequences) => sequences[way].find(text).or_else(|| {
                 (!self.is_enough && !text.ends_with(b"\n")).then(|| text.len().saturating_sub(1))
@@ -97,7 +111,7 @@ impl Prefilter {
 
     /// Whether `line`, in which something was found, needs no matcher. A character of several bytes may count as one.
     pub(crate) fn is_enough(&self, line: &[u8]) -> bool {
-        self.is_enough && (matches!(self.sought, Sought::Nothing) || line.is_ascii())
+        self.is_enough && (matches!(self.sought, Sought::Nothing | Sought::Literal(_)) || line.is_ascii())
     }
 }
 
@@ -233,7 +247,8 @@ mod tests {
 
     fn of(pattern: &str) -> Option<Prefilter> {
         let options = PatternOptions { unicode: true, by_line: true, ..PatternOptions::default() };
-        Prefilter::new(&parse(&[pattern], options).unwrap(), true)
+        let expressions = parse(&[pattern], options).unwrap();
+        Prefilter::complete(&expressions).or_else(|| Prefilter::new(&expressions, true))
     }
 
     /// Where `line` has what is sought, and whether it then needs no matcher.
@@ -247,6 +262,7 @@ mod tests {
     fn what_is_all_that_a_pattern_asks_for_is_enough() {
         for (pattern, line, at) in [
             ("x*", "", 0),
+            ("é", "aé", 1),
             ("^x?", "é", 0),
             (r"\w+", "\t+y", 2),
             ("(?:[ab])x*", "--b", 2),
@@ -275,7 +291,7 @@ mod tests {
             Some(2),
             "the matcher sees a last line without one"
         );
-        for pattern in ["a*bc", r"\b[a-z]{2}\b", "(ab|cd)", "é", "int", "^$"] {
+        for pattern in ["a*bc", r"\b[a-z]{2}\b", "(ab|cd)", "(int)", "^$"] {
             assert!(of(pattern).is_none(), "{pattern}");
         }
     }

@@ -28,9 +28,12 @@ impl QueryPlan {
     pub fn new<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Self> {
         let expressions = parse(patterns, options)?;
         let query = trigram_query(&expressions);
+        let complete = options.is_plain.then(|| Prefilter::complete(&expressions)).flatten();
         // The matcher itself looks for literals.
-        let prefilter =
-            (!query.is_narrow()).then(|| Prefilter::new(&expressions, options.is_plain)).flatten();
+        let prefilter = complete.or_else(|| {
+            let is_wide = !query.is_narrow();
+            is_wide.then(|| Prefilter::new(&expressions, options.is_plain)).flatten()
+        });
         let may_end_at_cr =
             expressions.iter().any(|expression| expression.properties().look_set().contains_anchor_crlf());
         Ok(Self { query, prefilter, may_end_at_cr })
