@@ -14,9 +14,9 @@ pub fn host() -> Host {
     shorten(&Machine::read_basics())
 }
 
-/// Huge page faults since the machine was started.
-pub(crate) fn huge_faults() -> Option<u64> {
-    vmstat(["thp_fault_alloc"]).map(|[faults]| faults)
+/// Huge pages since the machine was started: by faults, and by khugepaged.
+pub(crate) fn huge_pages() -> Option<[u64; 2]> {
+    vmstat(["thp_fault_alloc", "thp_collapse_alloc"])
 }
 
 /// Counters of `/proc/vmstat`; `None` where one is missing.

@@ -106,8 +106,8 @@ pub(crate) struct Session {
     major: Counter,
     /// CPU time of the tree.
     clock: Counter,
-    /// The machine's huge page faults at the start.
-    huge_faults: Option<u64>,
+    /// The machine's huge pages at the start: by faults, and by khugepaged.
+    huge_pages: Option<[u64; 2]>,
     /// One per processor.
     pub(crate) buffers: Vec<CpuBuffer>,
     /// One per processor; empty without the rights.
@@ -140,7 +140,7 @@ impl Session {
         allow_many_descriptors();
         let mut session = Self::default();
         if allow.counters {
-            session.huge_faults = facts::huge_faults();
+            session.huge_pages = facts::huge_pages();
             session.open_counters(watched);
         } else {
             session.note(COUNTER, false, "not asked for");
@@ -303,7 +303,9 @@ impl Session {
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
         let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.unsampled());
-        let huge = facts::huge_faults().zip(self.huge_faults).map(|(now, then)| now.saturating_sub(then));
+        let huge = facts::huge_pages().zip(self.huge_pages);
+        let [huge, collapsed] =
+            [0, 1].map(|of| huge.map(|(now, then): ([u64; 2], [u64; 2])| now[of].saturating_sub(then[of])));
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),
@@ -313,6 +315,7 @@ impl Session {
                 .or_else(|| Some(self.sampled(Sampled::Minor)? + self.unsampled())),
             major_faults: self.major.count().or_else(|| self.sampled(Sampled::Major)),
             huge_at_most: huge,
+            huge_collapsed: collapsed,
             huge_ns: huge.filter(|huge| *huge > 0).and_then(|_| calibrate::huge_ns()),
             cpu_ns: self.clock.count(),
             before_exec_faults,

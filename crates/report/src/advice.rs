@@ -8,7 +8,6 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::stat::Interval;
 
-use crate::figure::Figure;
 use crate::svg::{self, Bar};
 use crate::table::{Room, WIDTH, flowing, wrap};
 use crate::text;
@@ -282,17 +281,10 @@ fn ratio(interval: &Interval) -> String {
     }
 }
 
-/// `223 ms (201 ms-245 ms)`. Without an interval, or if both ends read the same, the figure alone. If the
-/// interval is wide, the ends alone.
+/// `223 ms (201 ms-245 ms)`. Without an interval, or if both ends read the same, the figure alone.
 fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
-    if !has_ends(interval) || low == high {
-        value
-    } else if Figure::seconds(*interval).is_range() {
-        format!("{low}-{high}")
-    } else {
-        format!("{value} ({low}-{high})")
-    }
+    if !has_ends(interval) || low == high { value } else { format!("{value} ({low}-{high})") }
 }
 
 /// A single value has no interval.

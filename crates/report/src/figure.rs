@@ -1,9 +1,9 @@
 //! A figure and its interval, as printed.
 //!
-//! In: an [`Interval`]. Out: `626 ± 44 ms` if the interval is narrow, `12 to 40 ms` if it is wide, `626 ms`
-//! if the figure is exact. All texts of this crate print estimates this way, so an interval reads the same
-//! everywhere. Printed ends are rounded outward: the printed interval holds the real one. The choice of form
-//! depends on the printed digits. This module does not know what a figure means.
+//! In: an [`Interval`]. Out: `626 ± 44 ms` if the interval is narrow, `24 (12 to 40) ms` if it is wide,
+//! `626 ms` if the figure is exact. All texts of this crate print estimates this way, so an interval reads the
+//! same everywhere. Printed ends are rounded outward: the printed interval holds the real one. The choice of
+//! form depends on the printed digits. This module does not know what a figure means.
 
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
@@ -25,10 +25,21 @@ enum Unit {
 pub(crate) struct Figure {
     /// The digits of the figure, or of the lower end of a range.
     first: String,
-    /// `± 44`, `to 40`, or nothing.
-    second: String,
+    second: Second,
     /// With a leading blank; empty for counts.
     unit: &'static str,
+}
+
+/// What follows the first digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Second {
+    Nothing,
+    /// `± 44`.
+    Spread(String),
+    /// `(12 to 40)`.
+    Ends(String, String),
+    /// `to 40`.
+    To(String),
 }
 
 impl Figure {
@@ -80,7 +91,7 @@ impl Figure {
     }
 
     pub(crate) fn unknown() -> Self {
-        Self { first: "-".to_owned(), second: String::new(), unit: "" }
+        Self { first: "-".to_owned(), second: Second::Nothing, unit: "" }
     }
 
     fn of(interval: Interval, unit: Unit, most: f64) -> Self {
@@ -94,7 +105,9 @@ impl Figure {
         let spread = if within { Self::spread(value, half, unit) } else { None };
         // A spread cut off at the whole is narrow: it gets one more digit than a wide range.
         let digits_more = if !within && half <= SPREAD_MAX * value { 0.1 } else { 1.0 };
-        spread.unwrap_or_else(|| Self::range_of(low, high, digits_more * (high - low), unit, most))
+        spread.unwrap_or_else(|| {
+            Self::range_of(low, high, digits_more * (high - low), unit, most).about(value, unit, high)
+        })
     }
 
     fn alone(value: f64, unit: Unit) -> Self {
@@ -106,8 +119,8 @@ impl Figure {
         };
         let scale = unit.scale(value);
         match text.strip_suffix(scale.1) {
-            Some(digits) => Self { first: digits.to_owned(), second: String::new(), unit: scale.1 },
-            None => Self { first: text, second: String::new(), unit: "" },
+            Some(digits) => Self { first: digits.to_owned(), second: Second::Nothing, unit: scale.1 },
+            None => Self { first: text, second: Second::Nothing, unit: "" },
         }
     }
 
@@ -125,7 +138,7 @@ impl Figure {
         let fits = half <= SPREAD_MAX * printed && (unit != Unit::Share || printed + half <= 100.0);
         fits.then(|| Self {
             first: digits(printed, decimals),
-            second: format!("± {}", digits(half, finer)),
+            second: Second::Spread(digits(half, finer)),
             unit: name,
         })
     }
@@ -143,31 +156,70 @@ impl Figure {
         if matches!(unit, Unit::Share | Unit::Count) {
             high.0 = high.0.min(most / size);
         }
-        Self { first: digits(low.0, low.1), second: format!("to {}", digits(high.0, high.1)), unit: name }
+        Self { first: digits(low.0, low.1), second: Second::To(digits(high.0, high.1)), unit: name }
     }
 
-    pub(crate) fn is_range(&self) -> bool {
-        self.second.starts_with("to ")
+    /// The range behind its best estimate, which has two digits. Where that prints as one of the ends, it has no
+    /// place of its own.
+    fn about(self, value: f64, unit: Unit, high: f64) -> Self {
+        let value = value / unit.scale(high).0;
+        let decimals = match unit {
+            Unit::Count => 0,
+            Unit::Share => usize::from(value < 9.95),
+            _ => (1 - value.max(0.1).log10().floor() as i32).max(0) as usize,
+        };
+        let value = digits(two_digits(value, decimals), decimals);
+        match self.second {
+            Second::To(high) if value != self.first && value != high && value != digits(0.0, decimals) => {
+                Self { first: value, second: Second::Ends(self.first, high), unit: self.unit }
+            }
+            second => Self { second, ..self },
+        }
     }
 
-    /// In a sentence: `between 12 and 40 ms`.
+    /// The best estimate of a wide interval without its range.
+    pub(crate) fn without_range(self) -> Self {
+        match self.second {
+            Second::Ends(..) => Self { second: Second::Nothing, ..self },
+            _ => self,
+        }
+    }
+
+    /// In a sentence: `about 24 ms`, `at most 8 ms`, `626 ± 44 ms`.
     pub(crate) fn phrase(&self) -> String {
-        match self.second.strip_prefix("to ") {
-            Some(high) if self.first == "0" => format!("at most {high}{}", self.unit),
-            Some(high) => format!("between {} and {high}{}", self.first, self.unit),
-            None => self.to_string(),
+        let (first, unit) = (&self.first, self.unit);
+        match &self.second {
+            Second::Ends(..) => format!("about {first}{unit}"),
+            Second::To(high) if first == "0" => format!("at most {high}{unit}"),
+            Second::To(high) => format!("between {first} and {high}{unit}"),
+            Second::Nothing | Second::Spread(_) => self.to_string(),
+        }
+    }
+
+    /// In brackets: `24 %, 12 to 40`.
+    pub(crate) fn aside(&self) -> String {
+        match &self.second {
+            Second::Ends(low, high) => format!("{}{}, {low} to {high}", self.first, self.unit),
+            _ => self.to_string(),
         }
     }
 
     /// The upper bound alone: `below 10 %`.
     pub(crate) fn below(&self) -> String {
-        format!("below {}{}", self.second.strip_prefix("to ").unwrap_or(&self.first), self.unit)
+        let (Second::Ends(_, most) | Second::To(most)) = &self.second else {
+            return format!("below {}{}", self.first, self.unit);
+        };
+        format!("below {most}{}", self.unit)
     }
 
     /// Everything after the first digits.
     fn rest(&self) -> String {
-        let gap = if self.second.is_empty() { "" } else { " " };
-        format!("{gap}{}{}", self.second, self.unit)
+        match &self.second {
+            Second::Nothing => self.unit.to_owned(),
+            Second::Spread(half) => format!(" ± {half}{}", self.unit),
+            Second::Ends(low, high) => format!(" ({low} to {high}){}", self.unit),
+            Second::To(high) => format!(" to {high}{}", self.unit),
+        }
     }
 
     /// Cells of equal width, aligned at the end of the first digits.
@@ -235,6 +287,13 @@ fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
+/// Rounded to two digits, or to so many decimals.
+fn two_digits(value: f64, decimals: usize) -> f64 {
+    let power = 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
+    let step = power.max(step(decimals));
+    (value / step).round() * step
+}
+
 /// Rounds up or down to two digits, or to as many as distinguish values `width` apart. Returns the decimals
 /// too. Counts are whole; a share has at most one decimal, everything else at most two.
 fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
@@ -292,16 +351,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_one_is_a_range_of_two_digits_that_holds_it() {
-        assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "12 to 40 ms");
-        assert_eq!(nanos(5e6, 0.0, 8.31e6), "0 to 8.4 ms");
-        assert_eq!(nanos(3e6, 2e3, 12e6), "0 to 12 ms");
-        assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.16 to 1.2 s");
-        assert_eq!(share(0.43, 0.0, 1.0), "0 to 100 %");
-        assert_eq!(share(0.44, 0.22, 0.88), "22 to 88 %");
-        assert_eq!(share(0.02, 0.005, 0.032), "0.5 to 3.2 %");
-        assert_eq!(count(9000.0, 1516.0, 154_421.0), "1 500 to 160 000");
-        assert_eq!(count(3.0, 0.0, 7.2), "0 to 8");
+    fn a_wide_one_has_its_range_behind_it() {
+        assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "24 (12 to 40) ms");
+        assert_eq!(nanos(5e6, 0.0, 8.31e6), "5.0 (0 to 8.4) ms");
+        assert_eq!(nanos(3e6, 2e3, 12e6), "3.0 (0 to 12) ms");
+        assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.50 (0.16 to 1.2) s");
+        assert_eq!(share(0.43, 0.0, 1.0), "43 (0 to 100) %");
+        assert_eq!(share(0.44, 0.22, 0.88), "44 (22 to 88) %");
+        assert_eq!(share(0.02, 0.005, 0.032), "2.0 (0.5 to 3.2) %");
+        assert_eq!(count(9000.0, 1516.0, 154_421.0), "9 000 (1 500 to 160 000)");
+        assert_eq!(count(3.0, 0.0, 7.2), "3 (0 to 8)");
     }
 
     #[test]
@@ -323,18 +382,18 @@ mod tests {
     #[test]
     fn the_limit_is_that_of_the_printed_digits() {
         assert_eq!(nanos(100e6, 70e6, 130e6), "100 ± 30 ms");
-        assert_eq!(nanos(100e6, 69.9e6, 130e6), "69 to 130 ms");
-        assert_eq!(count(4.0, 2.9, 5.1), "2 to 6", "4 ± 2 would be half of it");
-        assert_eq!(share(0.95, 0.85, 1.0), "85 to 100 %", "95 ± 10 would be more than all");
+        assert_eq!(nanos(100e6, 69.9e6, 130e6), "100 (69 to 130) ms");
+        assert_eq!(count(4.0, 2.9, 5.1), "4 (2 to 6)", "4 ± 2 would be half of it");
+        assert_eq!(share(0.95, 0.85, 1.0), "95 (85 to 100) %", "95 ± 10 would be more than all");
     }
 
     #[test]
     fn a_part_of_a_known_whole_is_not_said_to_be_more() {
         let part = |low, high| Figure::count_within(Interval { value: 40_011.0, low, high }, 40_102.0);
-        assert_eq!(part(39_169.0, 40_102.0).to_string(), "39 160 to 40 102");
+        assert_eq!(part(39_169.0, 40_102.0).to_string(), "40 000 (39 160 to 40 102)");
         assert_eq!(part(39_950.0, 40_072.0).to_string(), "40 011 ± 61");
         let time = Figure::nanos_within(Interval { value: 57.1e6, low: 38.6e6, high: 62.9e6 }, 62.9e6);
-        assert_eq!(time.to_string(), "38 to 63 ms");
+        assert_eq!(time.to_string(), "57 (38 to 63) ms");
     }
 
     #[test]
@@ -348,8 +407,9 @@ mod tests {
     #[test]
     fn in_a_sentence_a_range_has_words() {
         let phrase = |low, high| Figure::nanos(Interval { value: 20e6, low, high }).phrase();
-        assert_eq!(phrase(12e6, 40e6), "between 12 and 40 ms");
-        assert_eq!(phrase(0.0, 40e6), "at most 40 ms");
+        assert_eq!(phrase(12e6, 40e6), "about 20 ms");
+        assert_eq!(phrase(20e6, 40e6), "between 20 and 40 ms");
+        assert_eq!(Figure::nanos(Interval { value: 0.0, low: 0.0, high: 40e6 }).phrase(), "at most 40 ms");
         assert_eq!(phrase(19e6, 21e6), "20.0 ± 1.0 ms");
     }
 
@@ -357,6 +417,9 @@ mod tests {
     fn a_column_is_aligned_at_the_end_of_the_first_digits() {
         let figures = [(626e6, 582e6, 670e6), (24e6, 12e6, 40e6), (1.5e6, 1.5e6, 1.5e6)];
         let figures = figures.map(|(value, low, high)| Figure::nanos(Interval { value, low, high }));
-        assert_eq!(Figure::column(&figures), [" 626 ± 44 ms ", "  12 to 40 ms", "1.50 ms      "]);
+        assert_eq!(
+            Figure::column(&figures),
+            [" 626 ± 44 ms      ", "  24 (12 to 40) ms", "1.50 ms           "]
+        );
     }
 }

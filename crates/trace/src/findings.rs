@@ -15,7 +15,7 @@ use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::filter::Filter;
-use crate::kind::{Kind, KindRow};
+use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::observation::{Exit, Host, Observation, SourceNote, What};
 use crate::profile::{Profile, Selected};
@@ -103,10 +103,6 @@ pub struct Findings {
     /// The 95 % intervals of their seconds.
     #[serde(default)]
     pub beyond_seconds: Vec<Option<(f64, f64)>>,
-    /// Kinds of which none was seen, though some may have been: huge pages, whose counter is the machine's.
-    /// They widen the totals.
-    #[serde(default)]
-    pub unseen: Vec<KindRow>,
     /// Kernel time, as root.
     pub kernel: Option<KernelTime>,
     /// Whether faults wait for each other.
@@ -224,7 +220,6 @@ impl Findings {
             profile.totals.rows.iter().find(|row| row.kind == *kind).and_then(|row| row.seconds_interval)
         };
         let beyond_seconds = beyond.iter().map(interval_of).collect();
-        let unseen = profile.totals.rows.iter().filter(|row| row.faults == 0).cloned().collect();
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
         let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
         let most_avoidable = plateau.map(|plateau| plateau.high);
@@ -302,7 +297,6 @@ impl Findings {
             remedies,
             beyond,
             beyond_seconds,
-            unseen,
             kernel,
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),

@@ -139,6 +139,9 @@ pub struct Counts {
     /// Faults of huge pages of the whole machine during the run: an upper bound for the program.
     #[serde(default)]
     pub huge_at_most: Option<u64>,
+    /// Huge pages that khugepaged made meanwhile, on the whole machine: memory without faults.
+    #[serde(default)]
+    pub huge_collapsed: Option<u64>,
     /// Time of a fault of a huge page right after the run, ns: the median of a few, by the tick counter.
     /// `None` if the run had none.
     #[serde(default)]

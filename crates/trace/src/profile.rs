@@ -156,8 +156,7 @@ impl Profile {
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings.clone_from(&found.mappings);
-        let price_ns = prices.huge_ns();
-        (profile.doubt, profile.huge) = (weights.doubt, weights.huge.map(|huge| Huge { price_ns, ..huge }));
+        (profile.doubt, profile.huge) = (weights.doubt, weights.huge);
         Totals::settle(&mut profile, found, observation);
         profile
     }

@@ -1,7 +1,7 @@
 //! The sections below the answer. Each function returns lines, or none if there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
-use faultless_trace::findings::{Findings, LockWaits, Next, Table};
+use faultless_trace::findings::{Beyond, Findings, LockWaits, Next, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, SiteRow, Sites};
 use faultless_trace::stat::Interval;
@@ -95,7 +95,7 @@ pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
         if timed {
             line.push(time);
         }
-        line.extend([share_of(row, &sites.all, timed), faults]);
+        line.extend([Percent(row.share).to_string(), faults]);
         line.push(if row.resident_bytes > 0.0 { bytes(row.resident_bytes) } else { "-".to_owned() });
         if refault {
             line.push(row.refault.map_or("-".to_owned(), |share| Percent(share).to_string()));
@@ -117,22 +117,6 @@ pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
 
 fn time_of(row: &SiteRow, all: &SiteRow) -> Figure {
     Figure::nanos_within(row.time_ns, all.time_ns.high)
-}
-
-/// A row's share of all. It is a range if the row's figure is one.
-fn share_of(row: &SiteRow, all: &SiteRow, timed: bool) -> String {
-    let (own, all, is_range) = if timed {
-        (row.time_ns, all.time_ns.value, time_of(row, all).is_range())
-    } else {
-        (row.faults, all.faults.value, Figure::count_within(row.faults, all.faults.value).is_range())
-    };
-    // A row that holds all faults has all of the time, whatever its interval.
-    let part = if is_range && all > 0.0 && row.share < 1.0 {
-        own.times(1.0 / all)
-    } else {
-        Figure::exact(row.share)
-    };
-    Figure::share(part).to_string()
 }
 
 /// What is said of rows that are not shown: those that may be nothing, and those below the top. One line if all
@@ -339,7 +323,7 @@ pub(super) fn cure_name(cure: Cure) -> &'static str {
     }
 }
 
-/// Faults that no row of a table stands for, and those that there may be though none was seen.
+/// Faults that no row of a table stands for.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     let ends = findings.beyond_seconds.iter().copied().chain(std::iter::repeat(None));
     let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
@@ -347,19 +331,11 @@ pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
         (Some(value), None) => Figure::seconds(Figure::exact(*value)),
         (None, _) => Figure::unknown(),
     });
-    let up_to = |(low, high): (f64, f64)| Interval { value: low, low, high };
-    let unseen = findings.unseen.iter().map(|row| match row.seconds_interval {
-        Some(ends) => Figure::seconds(up_to(ends)),
-        None => Figure::unknown(),
-    });
-    let times = Figure::column(&times.chain(unseen).collect::<Vec<_>>());
-    let seen = findings.beyond.iter().map(|(kind, faults, _)| (Count(*faults).to_string(), kind.words()));
-    let unseen = findings.unseen.iter().map(|row| {
-        let (low, high) = row.interval.unwrap_or_default();
-        (Figure::count(up_to((low as f64, high as f64))).to_string(), row.kind.words())
-    });
-    let line = |((faults, kind), time): ((String, &str), String)| vec![faults, time, kind.to_owned()];
-    let cells: Vec<Vec<String>> = seen.chain(unseen).zip(times).map(line).collect();
+    let times = Figure::column(&times.collect::<Vec<_>>());
+    let line = |((kind, faults, _), time): (&Beyond, String)| {
+        vec![Count(*faults).to_string(), time, kind.words().to_owned()]
+    };
+    let cells: Vec<Vec<String>> = findings.beyond.iter().zip(times).map(line).collect();
     headed("In no row above", palette, columns(3, &[Align::Right, Align::Right, Align::Left], &cells))
 }
 

@@ -1,7 +1,7 @@
 //! Faults by kind, the most expensive first, with their sum; and where each count came from.
 
 use faultless_trace::Stat;
-use faultless_trace::measurement::{Count, Nanos};
+use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::{Interval, Kind, KindRow};
 
 use super::section::{headed, name};
@@ -18,29 +18,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     let all = stat.faults().max(1) as f64;
     let all_time = stat.time.as_ref().map_or(Figure::exact(0.0), |time| time.seconds);
     let (shown, folded) = fold(&stat.rows, all, all_time.value);
-    let sum = stat.time.as_ref().map_or_else(Figure::unknown, |time| Figure::seconds(time.seconds));
-    let mut faults: Vec<Figure> = shown.iter().map(|row| Figure::count_within(count(row), all)).collect();
-    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row, all_time.high)).collect();
-    faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
-    seconds.push(sum);
-    let (faults, seconds) = (Figure::column(&faults), Figure::column(&seconds));
-    let mut cells = vec![["faults", "", "time", "each p50", "kind"].map(str::to_owned).to_vec()];
-    for (index, row) in shown.iter().enumerate() {
-        cells.push(vec![
-            faults[index].clone(),
-            share_of(row, all),
-            seconds[index].clone(),
-            row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
-            row.kind.words().to_owned(),
-        ]);
-    }
-    let major = match stat.usage.major_faults {
-        0 => String::new(),
-        major => format!(", {} of them major", Count(major)),
-    };
-    let (faults, seconds) = (faults[shown.len()].clone(), seconds[shown.len()].clone());
-    cells.push(vec![faults, "100 %".to_owned(), seconds, String::new(), format!("all{major}")]);
-    let mut rows = laid_out(cells, width);
+    let mut rows = laid_out(|shape| cells(stat, &shown, shape), width);
     let style = |lines: &mut Vec<String>, style: fn(Palette, &str) -> String| {
         lines.iter_mut().for_each(|line| *line = style(palette, line));
     };
@@ -55,21 +33,63 @@ pub(super) fn rows(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
     rows.concat()
 }
 
-/// The lines of each row. A row that is too wide for a whole screen goes without the time of each fault, one that is
-/// too wide for less than that takes several lines.
-fn laid_out(mut cells: Vec<Vec<String>>, width: usize) -> Vec<Vec<String>> {
+/// What a table has besides faults, share, time and kind.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// The ranges of the counts.
+    ranges: bool,
+    /// The time of each fault.
+    p50: bool,
+}
+
+/// The cells of the table, with its head and its sum.
+fn cells(stat: &Stat, shown: &[&KindRow], shape: Shape) -> Vec<Vec<String>> {
+    let all = stat.faults().max(1) as f64;
+    let all_time = stat.time.as_ref().map_or(Figure::exact(0.0), |time| time.seconds);
+    let sum = stat.time.as_ref().map_or_else(Figure::unknown, |time| Figure::seconds(time.seconds));
+    let faults = |row: &&KindRow| {
+        let faults = Figure::count_within(count(row), all);
+        if shape.ranges { faults } else { faults.without_range() }
+    };
+    let mut faults: Vec<Figure> = shown.iter().map(faults).collect();
+    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row, all_time.high)).collect();
+    faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
+    seconds.push(sum);
+    let major = match stat.usage.major_faults {
+        0 => String::new(),
+        major => format!(", {} of them major", Count(major)),
+    };
+    let of_row = |row: &&KindRow| {
+        let each = row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string());
+        (Percent(row.faults as f64 / all).to_string(), each, row.kind.words().to_owned())
+    };
+    let sum = ("100 %".to_owned(), String::new(), format!("all{major}"));
+    let rows = shown.iter().map(of_row).chain([sum]);
+    let mut cells = vec![["faults", "", "time", "each p50", "kind"].map(str::to_owned).to_vec()];
+    let figures = Figure::column(&faults).into_iter().zip(Figure::column(&seconds));
+    cells.extend(
+        figures.zip(rows).map(|((faults, time), (share, each, kind))| vec![faults, share, time, each, kind]),
+    );
+    if !shape.p50 {
+        cells.iter_mut().for_each(|row| drop(row.remove(3)));
+    }
+    cells
+}
+
+/// The lines of each row. A table that is too wide for a whole screen goes without the time of each fault, then without
+/// the ranges of the counts. One that is too wide for less than that takes several lines a row.
+fn laid_out(cells: impl Fn(Shape) -> Vec<Vec<String>>, width: usize) -> Vec<Vec<String>> {
     use Align::{Left, Right};
-    let lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
+    const ALIGN: [Align; 5] = [Right, Right, Right, Right, Left];
     if width < SCREEN {
-        return in_lines(1, &[Right, Right, Right, Right, Left], &cells, width);
+        return in_lines(1, &ALIGN, &cells(Shape { ranges: true, p50: true }), width);
     }
-    if lines.iter().all(|line| line.chars().count() <= SCREEN) {
-        return lines.into_iter().map(|line| vec![line]).collect();
-    }
-    for row in &mut cells {
-        row.remove(3);
-    }
-    columns(1, &[Right, Right, Right, Left], &cells).into_iter().map(|line| vec![line]).collect()
+    let table =
+        |(ranges, p50): (bool, bool)| columns(1, &ALIGN[usize::from(!p50)..], &cells(Shape { ranges, p50 }));
+    let fits = |lines: &Vec<String>| lines.iter().all(|line| line.chars().count() <= SCREEN);
+    let lines = [(true, true), (true, false)].into_iter().map(table).find(fits);
+    let lines = lines.unwrap_or_else(|| table((false, false)));
+    lines.into_iter().map(|line| vec![line]).collect()
 }
 
 /// The rows to show, and the rows that share one line: at least two. Exact rows share it only where there is no room.
@@ -162,17 +182,6 @@ fn time(row: &KindRow, most: f64) -> Figure {
         (Some(value), None) => Figure::seconds(Figure::exact(value)),
         (None, _) => Figure::unknown(),
     }
-}
-
-/// A row's share of all faults. It is a range if the row's count is one.
-fn share_of(row: &KindRow, all: f64) -> String {
-    let count = count(row);
-    let part = if Figure::count_within(count, all).is_range() {
-        count.times(1.0 / all)
-    } else {
-        Figure::exact(count.value / all)
-    };
-    Figure::share(part).to_string()
 }
 
 /// Where every count came from, and the kernel's total.

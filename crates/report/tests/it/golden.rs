@@ -97,7 +97,7 @@ fn text_where_all_events_are_denied() {
 fn text_of_a_short_run_gives_ranges() {
     text_is!("short", short());
     let text = text(&stat(&short()), false, None);
-    assert!(text.lines().any(|line| line.starts_with(" Between ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with(" About ")), "{text}");
 }
 
 #[test]

@@ -80,20 +80,6 @@ fn explanation_of_samples_and_bursts() {
 }
 
 #[test]
-fn huge_pages_that_none_saw_have_a_line_beside_the_total_that_they_widen() {
-    let mut recording = mixed(false);
-    recording.observation.counts.huge_at_most = Some(2);
-    let findings = Findings::new(&recording, &wanted()).unwrap();
-    let text = text(&findings, Layout::default());
-    let line = text.lines().find(|line| line.ends_with("transparent huge page")).unwrap();
-    assert!(line.trim().starts_with("0 to 2 "), "{line}");
-    assert!(text.find("In no row above").unwrap() < text.find(line).unwrap(), "{text}");
-    let [row] = &findings.unseen[..] else { panic!("{:?}", findings.unseen) };
-    let high_ns = row.seconds_interval.unwrap().1 * 1e9;
-    assert!(high_ns > 0.0 && findings.time_ns.unwrap().high > high_ns, "{row:?}");
-}
-
-#[test]
 fn rows_that_may_be_nothing_are_one_line() {
     let mut findings = Findings::new(&mixed(true), &wanted()).unwrap();
     for row in &mut findings.tables[0].sites.rows {

@@ -63,7 +63,7 @@ fn lines(recording: &Recording, run: &Run) -> [f64; 2] {
     })
 }
 
-/// Whether the first sentence prints this time, as a figure or as a range.
+/// Whether the first sentence prints this time.
 fn answer_tells(text: &str, seconds: Interval) -> bool {
     let line = text.lines().find(|line| line.contains("CPU time (")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -74,10 +74,9 @@ fn answer_tells(text: &str, seconds: Interval) -> bool {
     };
     let near = |told: f64, value: f64| (told / value - 1.0).abs() < 0.05;
     match words[..] {
-        ["Between", low, "and", high, unit, ..] => {
-            near(told(low, unit), seconds.low) && near(told(high, unit), seconds.high)
+        ["About", value, unit, ..] | [value, "±", _, unit, ..] | [value, unit, ..] => {
+            near(told(value, unit), seconds.value)
         }
-        [value, "±", _, unit, ..] | [value, unit, ..] => near(told(value, unit), seconds.value),
         _ => false,
     }
 }

@@ -1,11 +1,15 @@
-//! Faults of huge pages are few and expensive, so samples count them badly. The machine's count and the
-//! growth of memory bound their number.
+//! Faults of huge pages are few and expensive, so samples count them badly. The growth of memory and the machine's
+//! count bound their number.
 //!
-//! In: faults with their weights, and the readings of memory. Out: weights that add up to the likely number
-//! of huge pages, and bounds of it, also if none was seen.
+//! In: faults with their weights, and the readings of memory. Out: weights that add up to the likely number of huge
+//! pages, and bounds of it.
 //!
-//! The machine's count is the maximum. Memory grows by a huge page per such fault, and by at most a page for
-//! each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
+//! The evidence must be the process's own: a recorded or sampled fault behind which a huge page was mapped, or
+//! memory that grew by more than its faults and khugepaged can have brought. Without it there are none: the machine's
+//! count is that of all programs.
+//!
+//! With evidence the machine's count is the maximum. Memory grows by a huge page per such fault, and by at most a
+//! page for each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
 //! between the readings, the share that takes a page is known, which gives a better estimate.
 
 use super::weigh::{Huge, Weights};
@@ -15,16 +19,16 @@ use crate::levels;
 use crate::observation::{Level, Observation};
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
-/// Adjusts the weights of huge-page faults. The program is assumed to have caused all of the machine's in two
-/// cases: its memory shows a quarter of them, or some were seen and samples allow all. Other programs rarely
-/// take any.
+/// Adjusts the weights of huge-page faults. A program with evidence is assumed to have caused all of the machine's in
+/// two cases: its memory shows a quarter of them, or some were seen and samples allow all.
 pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
-    // Populated pages are counted without a user-mode fault; each may be a huge page.
+    // Populated pages are counted without a user-mode fault; each may be a huge page. khugepaged brings memory
+    // without a fault.
     let user = observation.counts.user_faults.unwrap_or(0);
     let populated = observation.usage.minor_faults.saturating_sub(user);
-    let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).clamp(0.0, most));
-    let [least, likely] = grown;
+    let others = (populated + observation.counts.huge_collapsed.unwrap_or(0)) as f64;
+    let [least, likely] = grown(found, weights, observation).map(|grown| (grown - others).clamp(0.0, most));
     let (mut exact, mut given) = (0.0, [0.0; 2]);
     for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
         let huge = fault.kind == Kind::Thp;
@@ -39,12 +43,15 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
         (seen, squares) = (seen + weight, squares + weight * weight);
     }
     let [others, estimate] = given;
+    if exact + estimate + least <= 0.0 {
+        return;
+    }
     let unseen =
         if seen > 0.0 { most_of(estimate, squares / seen).min(others + estimate) } else { others + estimate };
     let is_all = HUGE_SHOWN_SHARE * most <= likely || exact + estimate > 0.0 && most <= exact + unseen;
     let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
     let least = least.max(exact).min(most);
-    weights.huge = Some(Huge { least, most: most.min(exact + unseen).max(all).max(least), price_ns: 0.0 });
+    weights.huge = Some(Huge { least, most: most.min(exact + unseen).max(all).max(least) });
     let left = (all - exact).max(0.0);
     if others + estimate <= left || others <= 0.0 && left < estimate {
         return;
@@ -164,15 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn where_none_was_seen_there_may_be_as_many_as_machine_and_samples_allow() {
-        let bounds = |at_most, seen| {
-            let (found, mut weights, observation) = run(0, at_most, seen);
+    fn without_evidence_of_its_own_a_program_has_none_of_the_machines() {
+        let bounds = |collapsed, grown, seen| {
+            let (found, mut weights, mut observation) = run(grown, 500, seen);
+            observation.counts.huge_collapsed = Some(collapsed);
             settle(&found, &mut weights, &observation);
             weights.huge.map(|huge| (huge.least, huge.most.round()))
         };
-        assert_eq!(bounds(10, 0), Some((0.0, 10.0)));
-        assert_eq!(bounds(500, 0), Some((0.0, 38.0)), "none of a hundred samples, one for ten");
-        assert_eq!(bounds(0, 0), Some((0.0, 0.0)));
+        assert_eq!(bounds(0, 0, 0), None);
+        assert_eq!(bounds(0, 15, 0), Some((15.0, 38.0)), "none of a hundred samples, one for ten");
+        assert_eq!(bounds(20, 15, 0), None, "khugepaged's");
+        assert_eq!(bounds(20, 15, 1), Some((0.0, 57.0)));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::{Huge, Profile, Tally, Whole};
 use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::{Interval, weighted_percentile};
-use crate::tuning::CALIBRATED_HIGH;
 
 /// Sums by kind; minor faults of kernel mode count as one kind.
 pub(crate) struct Kinds {
@@ -63,17 +62,13 @@ impl Kinds {
         Whole { all: &self.all, doubt: self.doubt, offset_doubt_ns: self.offset_doubt_ns, huge: self.huge }
     }
 
-    /// Faults of a kind and their time, ns. Huge pages may exist although none was seen.
+    /// Faults of a kind and their time, ns.
     fn intervals(&self, kind: Kind) -> (Interval, Interval) {
         let tally = &self.of[kind as usize];
-        match self.huge.filter(|_| kind == Kind::Thp && tally.faults <= 0.0) {
-            Some(huge) => {
-                let unseen = Interval { high: huge.most, ..Interval::default() };
-                (unseen, unseen.times(huge.price_ns * CALIBRATED_HIGH))
-            }
+        match kind {
             // The events count all faults of kernel mode, and the profile is scaled to them.
-            None if kind == Kind::KernelMode => tally.intervals_of_counted(&self.whole()),
-            None => tally.intervals(&self.whole()),
+            Kind::KernelMode => tally.intervals_of_counted(&self.whole()),
+            _ => tally.intervals(&self.whole()),
         }
     }
 
@@ -82,10 +77,9 @@ impl Kinds {
         self.intervals(kind).0
     }
 
-    /// Time of a kind, ns; `None` if none was recorded and none is possible.
+    /// Time of a kind, ns; `None` if none was recorded.
     pub(super) fn kind_time_ns(&self, kind: Kind) -> Option<Interval> {
-        let time_ns = self.intervals(kind).1;
-        (self.of[kind as usize].faults > 0.0 || time_ns.high > 0.0).then_some(time_ns)
+        (self.of[kind as usize].faults > 0.0).then(|| self.intervals(kind).1)
     }
 
     /// Minor faults whose own time is known.
@@ -126,11 +120,8 @@ impl Kinds {
         let reading_ns = self.minor.reading_spread_ns(self.offset_doubt_ns);
         let (mut below, mut above) = (reading_ns, reading_ns);
         for kind in ALL.into_iter().filter(|kind| *kind != Kind::Major) {
-            let (faults, time_ns) = self.intervals(kind);
-            let Some(mean_ns) = self.mean_ns(kind) else {
-                above = above.hypot(time_ns.high);
-                continue;
-            };
+            let Some(mean_ns) = self.mean_ns(kind) else { continue };
+            let faults = self.faults(kind);
             let dearer_ns = mean_ns - usual_ns;
             let by = [faults.value - faults.low, faults.high - faults.value].map(|by| by * dearer_ns.abs());
             let [lower, higher] = if dearer_ns > 0.0 { by } else { [by[1], by[0]] };

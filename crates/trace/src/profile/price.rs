@@ -200,12 +200,7 @@ impl Prices {
             .unwrap_or(self.calibrated_ns)
     }
 
-    /// Mean time of a fault of a huge page, ns.
-    pub(super) fn huge_ns(&self) -> f64 {
-        self.by_kind[Kind::Thp as usize].of(PRICED_FAULTS).unwrap_or_else(|| self.few_huge_ns())
-    }
-
-    /// As [`Prices::huge_ns`] with few or no timed faults: the calibrated price counts like
+    /// Time of a fault of a huge page with few or no timed ones, ns: the calibrated price counts like
     /// [`HUGE_PRIOR_FAULTS`] of them.
     fn few_huge_ns(&self) -> f64 {
         let others_ns = || THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns);

@@ -232,7 +232,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
             let (low, high) = ((found.low * scale).floor() as u64, (found.high * scale).ceil() as u64);
             (low.min(faults), high.clamp(faults, user))
         });
-        if faults > 0 || interval.is_some_and(|(_, high)| kind == Kind::Thp && high > 0) {
+        if faults > 0 {
             rows.push(KindRow { interval, ..KindRow::new(kind, faults, source) });
         }
     }

@@ -465,7 +465,7 @@ mod tests {
             tally
         };
         let all = tally(&[&base, &majors, &huge]);
-        let known = Huge { least: 2.0, most: 20.0, price_ns: 1e5 };
+        let known = Huge { least: 2.0, most: 20.0 };
         let whole = Whole { all: &all, doubt: 800.0, offset_doubt_ns: 15.0, huge: Some(known) };
         let (faults, time_ns) = tally(&[&majors]).intervals(&whole);
         assert_eq!((faults.low, faults.high), (10.0, 10.0));

@@ -49,8 +49,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) truth_ns: Option<f64>,
     /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
-    /// Faults of huge pages of the machine while the program ran.
-    pub(crate) huge_at_most: Option<u64>,
+    /// Most faults of huge pages that the program can have had.
+    pub(crate) huge_most: f64,
     pub(crate) host: &'a Host,
     /// CPU time that the program had without recorder, ns.
     pub(crate) cpu_ns: f64,
@@ -120,7 +120,7 @@ fn calibrated(
 ) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
         let value = truth_ns * faults as f64 / 1e9;
-        let huge = inputs.huge_at_most.unwrap_or(0).min(faults) as f64;
+        let huge = inputs.huge_most.min(faults as f64);
         let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
         Interval { value, low: value * UNTIMED_LOW, high }
     };

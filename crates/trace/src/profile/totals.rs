@@ -74,7 +74,7 @@ impl Totals {
             complete: known.all,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
             offset_ns,
-            huge_at_most: observation.counts.huge_at_most,
+            huge_most: profile.huge.map_or(0.0, |huge| huge.most),
             host: &observation.host,
             cpu_ns: cpu_ns as f64,
         };

@@ -48,8 +48,6 @@ pub struct Huge {
     pub least: f64,
     /// Most, by the machine's count and by the samples.
     pub most: f64,
-    /// The time of one, ns.
-    pub price_ns: f64,
 }
 
 /// The weights of all faults, in their order.
@@ -61,7 +59,7 @@ pub(super) struct Weights {
     pub(super) doubt: f64,
     /// Faults of huge pages that must exist although none was seen outside bursts.
     pub(super) huge_unseen: f64,
-    /// Faults of huge pages in user mode, without their price.
+    /// Faults of huge pages in user mode.
     pub(super) huge: Option<Huge>,
 }
 

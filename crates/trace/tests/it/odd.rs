@@ -71,6 +71,7 @@ fn counts() -> impl Strategy<Value = Counts> {
             minor_faults,
             major_faults,
             huge_at_most,
+            huge_collapsed: None,
             huge_ns,
             cpu_ns,
             before_exec_faults,

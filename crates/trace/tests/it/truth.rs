@@ -244,20 +244,6 @@ fn an_answer_survives_its_json() {
     assert_eq!((counts(&back), &back.notes, &back.host), (counts(&stat), &stat.notes, &stat.host));
 }
 
-/// The machine counted huge pages, but neither samples nor the growth of memory showed any.
-#[test]
-fn huge_pages_of_which_none_was_seen_have_a_row_up_to_the_machines() {
-    let mut observation = scenario::bursts();
-    observation.counts.huge_at_most = Some(10);
-    let stat = Stat::from_observation(&observation);
-    let row = stat.rows.iter().find(|row| row.kind == Kind::Thp).unwrap();
-    assert_eq!((row.faults, row.interval), (0, Some((0, 10))));
-    let (time, (low, high)) = (stat.time.as_ref().unwrap(), row.seconds_interval.unwrap());
-    assert!(low == 0.0 && high > 0.0 && high <= time.seconds.high, "{row:?} {time:?}");
-    let seconds: Vec<f64> = stat.rows.iter().map(|row| row.seconds.unwrap_or(0.0)).collect();
-    assert!(seconds.is_sorted_by(|a, b| a >= b), "the dearest first: {seconds:?}");
-}
-
 #[test]
 fn untimed_rows_have_the_same_bounds_as_their_total() {
     let stat = Stat::from_observation(&scenario::denied(true));
