@@ -249,15 +249,20 @@ def kernel_limits():
 
 
 def verdicts():
-    """The folders of the lab with verdicts, most processors last; each claim once, of the last folder that decides it; what is not judged."""
+    """The folders of the lab with verdicts, most processors last; each claim once, with what each folder says that can judge it; what is not judged."""
     found = sorted(newest("lab", "verdicts.json"), key=lambda folder: int(re.search(r"(\d+) processors", folder.host("cpu"))[1]))
     claims, unjudged = {}, {}
     for folder in found:
         said = whole(folder).json("verdicts.json")
         for claim in said["claims"]:
-            if claim["verdict"] != "cannot say" or claim["id"] not in claims:
-                claims[claim["id"]] = claim | {"machine": f"{folder.host('cpu').split(', ')[-1].split()[0]}"}
+            known = claims.setdefault(claim["id"], claim | {"here": {}})
+            if claim["ours"] and not claim["why"].startswith("needs "):
+                machine = folder.host("cpu").split(", ")[-1].split()[0]
+                known["here"][machine] = (claim["verdict"], re.split("; ", claim["ours"])[0])
         unjudged |= {(row["document"], row["quote"], row["figure"]): row for row in said["unjudged"]}
+    for claim in claims.values():
+        answers = {verdict for verdict, _ in claim["here"].values()}
+        claim["verdict"] = answers.pop() if len(answers) == 1 else "machines differ" if answers else "cannot say"
     return found, list(claims.values()), list(unjudged.values())
 
 
@@ -266,9 +271,9 @@ def lab_counts():
     rows = []
     for document in dict.fromkeys(claim["document"] for claim in claims):
         count = lambda verdict: len(of(claims, document=document, verdict=verdict))
-        rows.append([document, count("reproduced"), count("refuted here"), count("cannot say"), len(of(unjudged, document=document))])
-    return (f"Judged: {'; '.join(folder.source() for folder in found)}. The record that decides a statement counts.\n\n" +
-            table("document, reproduced, refuted, cannot say, not judged here", rows))
+        rows.append([document, *map(count, ("reproduced", "refuted here", "machines differ", "cannot say")), len(of(unjudged, document=document))])
+    return (f"Judged: {'; '.join(folder.source() for folder in found)}.\n\n" +
+            table("document, reproduced, refuted, machines differ, cannot say, not judged here", rows))
 
 
 def short_quote(text, most=110):
@@ -276,12 +281,15 @@ def short_quote(text, most=110):
 
 
 def lab_claims():
-    """What is refuted, with figures; what is reproduced, by name."""
+    """What is refuted or differs by machine, with figures; what is reproduced, by name."""
     claims = verdicts()[1]
-    rows = [[short_quote(claim["quote"]).replace("|", "\\|"), claim["figure"], re.split("; ", claim["ours"])[0], claim["machine"]]
-            for claim in of(claims, verdict="refuted here")]
+    figures = lambda claim: "; ".join(f"{ours} ({machine})" for machine, (_, ours) in claim["here"].items())
+    rows = lambda verdict: [[short_quote(claim["quote"]).replace("|", "\\|"), claim["figure"], figures(claim)] for claim in of(claims, verdict=verdict)]
     names = ", ".join(claim["id"] for claim in of(claims, verdict="reproduced"))
-    return table("refuted, there, here, processors", rows) + "\n" + prose(f"Reproduced, by their names in `faultless lab report`: {names}.")
+    return "\n".join([
+        table("refuted, there, here (processors)", rows("refuted here")), table("machines differ, there, here (processors)", rows("machines differ")),
+        prose(f"Reproduced, by their names in `faultless lab report`: {names}."),
+    ])
 
 
 def lab_unjudged():

@@ -106,7 +106,11 @@ impl Figure {
         // A spread cut off at the whole is narrow: it gets one more digit than a wide range.
         let digits_more = if !within && half <= SPREAD_MAX * value { 0.1 } else { 1.0 };
         spread.unwrap_or_else(|| {
-            Self::range_of(low, high, digits_more * (high - low), unit, most).about(value.min(most), unit, high)
+            Self::range_of(low, high, digits_more * (high - low), unit, most).about(
+                value.min(most),
+                unit,
+                high,
+            )
         })
     }
 

@@ -116,7 +116,7 @@ pub(super) fn unjudged() -> Vec<Unjudged> {
                 "I get ca. 9.3 GB/s which is off by a large margin of my 25.6 GB/s",
                 "0.36 of the bandwidth of the modules, and 18 / 25.6 = 0.70 if a copy counts as a read and a write",
             ],
-            "a machine does not report the bandwidth of its modules; beside the best read or write, which count a byte once as \
+            "a guest is not told the bandwidth of its modules; beside the best read or write, which count a byte once as \
              a copy does here, a copy may even exceed a half",
         )
         .here("of the best read or write", |here| {

@@ -50,7 +50,7 @@ pub(super) fn claims() -> Vec<Claim> {
             },
         )
         .beside(parts)
-        .why("samples of the kernel in first touches, as `faultless stat` names them; there a page has 16 KiB"),
+        .why("a part is what `faultless stat` sorts into it by its functions, in first touches; there a page has 16 KiB"),
     ]
 }
 

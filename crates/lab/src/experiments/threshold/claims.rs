@@ -20,12 +20,6 @@ fn block<'a>(here: &Here<'a>, allocator: &str) -> Cells<'a> {
     blocks(here, allocator).with("kib", BLOCK_KIB)
 }
 
-/// Something of a settled allocator, for each page and cycle.
-fn per_page(cell: &Cells, quantity: &str) -> Series {
-    let of = |quantity| cell.of("later", quantity);
-    of(quantity) / (of("cycles") * of("pages_per_cycle"))
-}
-
 /// 1 where an allocator unmaps a block of some size as it is freed.
 fn unmaps(cells: &Cells) -> Series {
     cells.highest(|cell| cell.of("last", "is_unmapped"))
@@ -82,27 +76,6 @@ pub(super) fn claims() -> Vec<Claim> {
             "time of a cycle by the block's size, from 640 KiB to the largest, each from the system: 1 is per byte, 0 is per \
              call; glibc with a fixed threshold",
         ),
-        Claim::between(
-            ("queue-kept", Queue),
-            [
-                "once we allocate and use the pages they will stay mapped into our address space so we'll only pay the page \
-                 fault cost once",
-                "64-bit: pool and no pool both 404 ms",
-            ],
-            (0.0, 0.02, "faults per page and cycle"),
-            |here| per_page(&block(here, "glibc"), "minor_faults"),
-        )
-        .why("640 KiB from glibc, which raised its threshold when the first block was freed"),
-        Claim::between(
-            ("queue-mapped", Queue),
-            [
-                "every single allocation we perform is initially using non-committed pages so we have to pay the page fault cost",
-                "152,000 faults for 932 blocks of 160 pages = 1.02",
-            ],
-            (0.98, 1.05, "faults per page and cycle"),
-            |here| per_page(&block(here, "glibc-fixed"), "minor_faults"),
-        )
-        .why("640 KiB from glibc with its threshold fixed at 128 KiB"),
         Claim::between(
             ("queue-above", Queue),
             [

@@ -46,7 +46,7 @@ pub(super) fn claims() -> Vec<Claim> {
             (ALIKE, "times, cold to hot", OPEN),
             |here| zero_ns(&engine(here, "cached", "cold", 0)) / zero_ns(&engine(here, "cached", "hot", 0)),
         )
-        .why("CPU time of zeroing a page that is in no cache, over one that is"),
+        .why("CPU time of zeroing a page that is in no cache, over one in the nearest; whether it pays, prezero-hot-only-moved says"),
         Claim::between(
             ("prezero-hot-only-moved", Prezeroing),
             ["Approaches like that will only shift processing a bit and not yield performance benefits", NO_FIGURE],
@@ -69,7 +69,7 @@ pub(super) fn claims() -> Vec<Claim> {
             (ALIKE, "times, order 0 to order 9", OPEN),
             |here| zero_ns(&engine(here, "cached", "cold", 0)) / zero_ns(&engine(here, "cached", "cold", 9)),
         )
-        .why("CPU time for each page of memory in no cache; these are base pages, so the TLB gains nothing"),
+        .why("CPU time for each page of memory in no cache, mapped by base pages: a part of it is the TLB's"),
         Claim::at_least(
             ("prezero-offload-spares-caches", Prezeroing),
             [
