@@ -39,7 +39,7 @@ impl Weight {
     /// ns, or faults.
     fn of(self, fault: &Weighted) -> f64 {
         match self {
-            Self::Time => fault.cost_ns,
+            Self::Time => fault.time_ns(),
             Self::Faults => fault.faults,
         }
     }

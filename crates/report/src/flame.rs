@@ -146,7 +146,7 @@ pub fn json(run: &Run, settings: Settings) -> Option<String> {
         "selected": run.profile.selected,
         "whole": fold.whole(),
         "faults": fold.faults,
-        "disk_ns": fold.disk_ns,
+        "wait_ns": fold.wait_ns,
         "stacks_known": fold.known_share(),
         "stacks": widths(&fold.stacks),
     });
@@ -292,11 +292,11 @@ fn head(runs: &[&Run], facts: &str) -> Vec<String> {
 
 fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     let header = &run.recording.header;
-    let mut facts = vec![settings.measure.show(fold.whole() - fold.disk_ns)];
+    let mut facts = vec![settings.measure.show(fold.whole() - fold.wait_ns)];
     if settings.measure != Measure::Faults {
         facts[0].push_str(&format!(" in {}", Measure::Faults.show(fold.faults)));
     }
-    facts[0].push_str(&text::and_disk(fold.disk_ns));
+    facts[0].push_str(&text::and_waits(fold.wait_ns));
     if let Some(selected) = &run.profile.selected {
         facts.push(format!("{}: {}", selected.words, selected::figures(selected)));
     }

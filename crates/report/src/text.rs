@@ -46,9 +46,9 @@ pub(crate) fn escaped(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// `, and 12 ms of waits for the disk`: major faults take little CPU time, but wait.
-pub(crate) fn and_disk(ns: f64) -> String {
-    if ns > 0.0 { format!(", and {} of waits for the disk", Nanos(ns)) } else { String::new() }
+/// `, and 12 ms of waits`: for a disk or a lock.
+pub(crate) fn and_waits(ns: f64) -> String {
+    if ns > 0.0 { format!(", and {} of waits", Nanos(ns)) } else { String::new() }
 }
 
 /// Strings, each once, and the index of each.

@@ -191,7 +191,7 @@ pub(crate) fn answer(timeline: &Timeline) -> Markup {
         (time(timeline.end_ns - timeline.begin_ns)) ", "
         (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
         ": "
-        strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" (crate::text::and_disk(timeline.disk_ns)) }
+        strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" (crate::text::and_waits(timeline.wait_ns)) }
         @if lives > 0 { ". Of " (whose) " " (time(lives)) " of life: " (in_words(timeline, lives)) }
         @if shared > 0 {
             "; during " (time(shared))

@@ -29,6 +29,9 @@ pub(crate) const WORTH_FROM_SECONDS: f64 = 1e-3;
 /// Faults that read from the disk. Fewer, or fewer than [`KIND_FROM`] of all, are not in the first sentence. Chosen: ten
 /// of a hard disk's reads take some 50 ms.
 pub(crate) const MAJORS_FROM: u64 = 10;
+/// Waits of faults, as a share of the elapsed time. Shorter ones are not in the first sentence. Chosen: a user notices no
+/// less.
+pub(crate) const WAITS_FROM: f64 = 0.01;
 /// Share of the whole. Smaller functions of a call tree share a line. Chosen as [`KIND_FROM`].
 pub(crate) const TREE_SHARE: f64 = 0.01;
 /// Frames that all stacks share, from which on a flame graph draws them as one. Chosen: three fit anywhere.

@@ -398,7 +398,7 @@ fn side(run: &Run, user_only: bool) -> Side {
         faults: profile.totals.faults() as f64 - out().map(|fault| fault.faults).sum::<f64>(),
         time_ns: seconds.times(1e9 * part.max(0.0)),
         major: major().map(|fault| fault.faults).sum(),
-        major_ns: major().map(|fault| fault.cost_ns).sum(),
+        major_ns: major().map(Weighted::time_ns).sum(),
     }
 }
 
@@ -416,7 +416,7 @@ fn selected_side(run: &Run, selected: &Selected, user_only: bool) -> Side {
         faults: left().map(|fault| fault.faults).sum(),
         time_ns: seconds.times(1e9 * part),
         major: major().map(|fault| fault.faults).sum(),
-        major_ns: major().map(|fault| fault.cost_ns).sum(),
+        major_ns: major().map(Weighted::time_ns).sum(),
     }
 }
 

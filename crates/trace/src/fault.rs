@@ -28,6 +28,8 @@ pub(crate) struct Fault {
     pub(crate) interrupted: bool,
     /// Part of the duration in which the thread was preempted; 0 if switches are not recorded.
     pub(crate) preempted_ns: u64,
+    /// Part of it in which the thread was blocked.
+    pub(crate) blocked_ns: u64,
     /// Process.
     pub(crate) pid: u32,
     /// Thread.
@@ -72,7 +74,7 @@ struct Entered {
     /// Data address and instruction.
     at: (u64, u64),
     was_mapped: Option<bool>,
-    preemption: pair::Preemption,
+    off_cpu: pair::OffCpu,
 }
 
 /// All recorded faults of a run, by time of entry.
@@ -89,6 +91,8 @@ pub(crate) struct Faults {
     pub(crate) mappings: Vec<String>,
     /// The kernel reported the sizes of the pages mapped before and after a fault.
     pub(crate) tells_pages: bool,
+    /// Switches were recorded: what a fault waited is known.
+    pub(crate) tells_switches: bool,
     /// Entries without an end: signals, lost records, the end of a window.
     pub(crate) unmatched_enters: u64,
     /// Ends without an entry.
@@ -112,7 +116,10 @@ impl Faults {
         let mut faults: Vec<Fault> = Vec::new();
         let mut samples = Vec::new();
         let mut tells_pages = false;
+        let mut tells_switches = false;
         let mut entered: HashMap<u32, Entered> = HashMap::new();
+        // Of each thread the waits since its last record of a fault.
+        let mut waits: HashMap<u32, pair::OffCpu> = HashMap::new();
         for record in by_time(&observation.records) {
             match &record.what {
                 What::Enter { addr, ip, kernel, access, mapped_bytes } => {
@@ -153,11 +160,11 @@ impl Faults {
                     }
                 }
                 What::SampleEnter { addr, ip, mapped_bytes } => {
+                    waits.remove(&record.tid);
                     let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
                     let at = (*addr, *ip);
-                    let preemption = pair::Preemption::default();
-                    entered
-                        .insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, preemption });
+                    let off_cpu = pair::OffCpu::default();
+                    entered.insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, off_cpu });
                 }
                 What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                     let mapping = processes.mapping(record.pid, *addr);
@@ -172,6 +179,8 @@ impl Faults {
                         last.at.1 == *ip && there.zip(mapping).is_some_and(|(a, b)| a.record == b.record)
                     };
                     let told = entered.or_else(|| last.filter(is_alike));
+                    // A major fault of which only the end is recorded ends with its own wait.
+                    let last_wait_ns = waits.remove(&record.tid).filter(|_| *major).map_or(0, |off| off.last_ns);
                     let was_mapped = told.and_then(|told| told.was_mapped);
                     let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
                     let kind = match mapping.as_ref() {
@@ -184,7 +193,8 @@ impl Faults {
                     let fault = at(record, *addr, *ip, *kernel, *access, mapping);
                     let fault = Fault {
                         enter_ns,
-                        preempted_ns: entered.map_or(0, |entered| entered.preemption.preempted_ns),
+                        preempted_ns: entered.map_or(0, |entered| entered.off_cpu.preempted_ns),
+                        blocked_ns: entered.map_or(last_wait_ns, |entered| entered.off_cpu.blocked_ns),
                         duration_ns: entered.map(|_| record.time_ns.saturating_sub(enter_ns)),
                         stack: *stack,
                         kind,
@@ -197,10 +207,11 @@ impl Faults {
                     samples.push((fault, *weight));
                 }
                 What::Switch { out, preempted } => {
-                    let preempted = *out && *preempted;
-                    pairs.switch(record, preempted);
+                    tells_switches = true;
+                    waits.entry(record.tid).or_default().switch(record.time_ns, *out, *preempted);
+                    pairs.switch(record, *out, *preempted);
                     if let Some(entered) = entered.get_mut(&record.tid) {
-                        entered.preemption.switch(record.time_ns, preempted);
+                        entered.off_cpu.switch(record.time_ns, *out, *preempted);
                     }
                 }
                 What::Cpu { .. } | What::LockWait { .. } => {}
@@ -231,6 +242,7 @@ impl Faults {
             samples,
             mappings,
             tells_pages,
+            tells_switches,
             unmatched_enters: enters,
             unmatched_ends: ends,
             dropped_pairs: dropped,

@@ -74,7 +74,7 @@ pub struct Findings {
     /// CPU time in faults, ns; `None` if no time is known.
     pub time_ns: Option<Interval>,
     /// Time of major faults, ns. They wait for a disk: in the tables, but no CPU time.
-    pub disk_ns: f64,
+    pub wait_ns: f64,
     /// Faults of the run.
     pub faults: u64,
     /// How few call sites make most of the time of all faults, disk waits included, and their share. Of the
@@ -265,9 +265,9 @@ impl Findings {
                 .filter(|by| *by != Group::Alloc || has_blocks)
                 .collect(),
         };
-        let disk_ns = profile.totals.disk_ns;
+        let wait_ns = profile.totals.wait_ns;
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
-        let all = time_ns.map_or(0.0, |time_ns| time_ns.value + disk_ns);
+        let all = time_ns.map_or(0.0, |time_ns| time_ns.value + wait_ns);
         let most = most(whole, if all > 0.0 { all } else { stat.faults() as f64 });
         let tables = groups.into_iter().map(|by| {
             let found = match by {
@@ -285,7 +285,7 @@ impl Findings {
             settings: recording.header.settings.clone(),
             cpu_ns,
             time_ns,
-            disk_ns,
+            wait_ns,
             faults: stat.faults(),
             most,
             avoidable: knee.filter(|_| is_kept),

@@ -58,8 +58,17 @@ pub struct Weighted {
     pub kernel: bool,
     /// Faults of the run that it represents.
     pub faults: f64,
-    /// Their time, corrected, ns.
+    /// Their CPU time, corrected, ns.
     pub cost_ns: f64,
+    /// How long they waited: for a disk, for a lock, ns.
+    pub wait_ns: f64,
+}
+
+impl Weighted {
+    /// CPU time and waits, ns.
+    pub fn time_ns(&self) -> f64 {
+        self.cost_ns + self.wait_ns
+    }
 }
 
 /// The evidence behind a [`Weighted`] fault, for intervals.
@@ -128,7 +137,8 @@ impl Profile {
                 shared_ns: 0.0,
                 again: fault.again,
             };
-            both.push((profile.weighted(fault, fault.kind, weight.faults(), cost_ns), basis));
+            let wait_ns = weight.faults() * prices.wait_ns(fault, fault.kind);
+            both.push((profile.weighted(fault, fault.kind, weight.faults(), [cost_ns, wait_ns]), basis));
         }
         for ((fault, period), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0)
         {
@@ -145,13 +155,14 @@ impl Profile {
                 again,
                 ..Basis::default()
             };
-            both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
+            let wait_ns = faults * prices.wait_ns(fault, kind);
+            both.push((profile.weighted(fault, kind, *faults, [cost_ns, wait_ns]), basis));
         }
         if let Some(first) = found.faults.first().filter(|_| weights.huge_unseen > 0.0) {
             let unseen = Fault { ip: 0, stack: None, mapping: 0, kernel: false, ..first.clone() };
             let cost_ns = weights.huge_unseen * prices.mean_ns(&unseen, Kind::Thp);
             let basis = Basis { assumed_ns: cost_ns, ..Basis::default() };
-            both.push((profile.weighted(&unseen, Kind::Thp, weights.huge_unseen, cost_ns), basis));
+            both.push((profile.weighted(&unseen, Kind::Thp, weights.huge_unseen, [cost_ns, 0.0]), basis));
         }
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
@@ -172,7 +183,7 @@ impl Profile {
         self.blocks.blocks.get(fault.block? as usize)?.stack
     }
 
-    fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, cost_ns: f64) -> Weighted {
+    fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, [cost_ns, wait_ns]: [f64; 2]) -> Weighted {
         Weighted {
             time_ns: fault.enter_ns,
             pid: fault.pid,
@@ -185,6 +196,7 @@ impl Profile {
             kernel: fault.kernel,
             faults,
             cost_ns,
+            wait_ns,
         }
     }
 }

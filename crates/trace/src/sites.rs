@@ -56,8 +56,11 @@ pub struct SiteRow {
     pub stack: Option<u32>,
     /// Faults.
     pub faults: Interval,
-    /// Time in them, ns.
+    /// Time in them, waits included, ns.
     pub time_ns: Interval,
+    /// How much of it they waited, ns.
+    #[serde(default)]
+    pub wait_ns: f64,
     /// Memory that they made resident, bytes.
     pub resident_bytes: f64,
     /// Share of all time, or of all faults if no time is known; 0 to 1.
@@ -103,6 +106,7 @@ type Label = (String, Option<String>);
 #[derive(Default)]
 struct Sum {
     tally: Tally,
+    wait_ns: f64,
     kinds: Vec<(f64, f64)>,
     resident_bytes: f64,
     in_blocks: f64,
@@ -138,7 +142,8 @@ impl Sites {
             for sum in std::iter::once(&mut all).chain(row).chain(shown) {
                 sum.tally.add(fault, basis);
                 let kind = &mut sum.kinds[fault.kind as usize];
-                *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
+                *kind = (kind.0 + fault.faults, kind.1 + fault.time_ns());
+                sum.wait_ns += fault.wait_ns;
                 sum.resident_bytes += host.bytes_made_resident(fault.kind).unwrap_or(0.0) * fault.faults;
                 sum.again += basis.again * fault.faults;
                 if owner.is_some() {
@@ -147,7 +152,7 @@ impl Sites {
                 }
             }
             let Some(key) = key else { continue };
-            let weight = fault.cost_ns.max(fault.faults * f64::MIN_POSITIVE);
+            let weight = fault.time_ns().max(fault.faults * f64::MIN_POSITIVE);
             if let Some(stack) = fault.stack {
                 *sums[key].stacks.entry(stack).or_default() += weight;
             }
@@ -162,9 +167,9 @@ impl Sites {
         // The exact count is known, whatever the parts, and the time of minor faults is the run's.
         sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
         if let Some(time) = profile.totals.time.as_ref().filter(|time| time.seconds.value > 0.0) {
-            let disk_ns = profile.totals.disk_ns;
-            let part = (sum.time_ns.value - disk_ns) / time.seconds.value;
-            let at = |seconds: f64| seconds * part + disk_ns;
+            let wait_ns = profile.totals.wait_ns;
+            let part = (sum.time_ns.value - wait_ns) / time.seconds.value;
+            let at = |seconds: f64| seconds * part + wait_ns;
             sum.time_ns = Interval { low: at(time.seconds.low), high: at(time.seconds.high), ..sum.time_ns };
         }
         let all_ns = sum.time_ns;
@@ -210,21 +215,21 @@ impl Sum {
     /// The allocating site of more than half of its time.
     fn owner(&self) -> Option<usize> {
         let most = heaviest(&self.owners);
-        most.filter(|(_, weight)| 2.0 * weight > self.tally.time_ns).map(|(owner, _)| owner)
+        most.filter(|(_, weight)| 2.0 * weight > self.tally.time_ns + self.wait_ns).map(|(owner, _)| owner)
     }
 
     /// A row; its time is bounded by the time of all, if known.
     fn row(&self, whole: &Whole<'_>, all_ns: Option<Interval>) -> SiteRow {
-        let (all, (faults, mut time_ns)) = (whole.all, self.tally.intervals(whole));
+        let (all, (faults, cpu_ns)) = (whole.all, self.tally.intervals(whole));
+        let mut time_ns = cpu_ns.map(|ns| ns + self.wait_ns);
         if let Some(all_ns) = all_ns {
             time_ns.high = time_ns.high.min(all_ns.high).max(time_ns.value);
             time_ns = if self.tally.records == all.records { all_ns } else { time_ns };
         }
         let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let share = if all.time_ns > 0.0 {
-            part(self.tally.time_ns, all.time_ns)
-        } else {
-            part(self.tally.faults, all.faults)
+        let share = match all_ns.unwrap_or(time_ns).value {
+            all_ns if all_ns > 0.0 => part(time_ns.value, all_ns),
+            _ => part(self.tally.faults, all.faults),
         };
         let kinds = ALL.into_iter().zip(&self.kinds).filter(|(_, (faults, _))| *faults > 0.0);
         let mut kinds: Vec<(Kind, f64, f64)> =
@@ -234,6 +239,7 @@ impl Sum {
             stack: self.stack(),
             faults,
             time_ns,
+            wait_ns: self.wait_ns,
             resident_bytes: self.resident_bytes,
             share,
             records: self.tally.records,

@@ -45,6 +45,9 @@ pub struct Stat {
     pub rows: Vec<KindRow>,
     /// Time of the faults; `None` with a note if nothing is known.
     pub time: Option<FaultTime>,
+    /// How long faults waited, as for a disk or a lock, ns: no CPU time. `None` if switches were not recorded.
+    #[serde(default)]
+    pub wait_ns: Option<f64>,
     /// Share of the faults that keeping freed pages would have saved, by how much is kept.
     pub avoidable: Option<Curve>,
     /// Whether the faults of several threads wait for each other.

@@ -99,7 +99,7 @@ pub struct Timeline {
     /// CPU time in them, ns.
     pub fault_ns: f64,
     /// Their waits for the disk, ns.
-    pub disk_ns: f64,
+    pub wait_ns: f64,
     /// The faults of no thread, and their time in ns.
     pub elsewhere: (u64, f64),
     /// What the filter left of the run; `None` without one.
@@ -320,14 +320,14 @@ impl Timeline {
                 mapping: weighted.map(|w| w.mapping),
                 in_flight: 0,
                 weight: weighted.map_or(weight, |w| w.faults.round() as u64),
-                cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |w| w.cost_ns)),
+                cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |weighted| weighted.time_ns())),
             });
             lane.faults.push((enter_ns, None, addr, class));
         }
         for fault in &profile.faults {
             if let Some(lane) = threads.at(fault.pid, fault.tid, fault.time_ns) {
                 lane.fault_count += fault.faults;
-                lane.fault_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
+                lane.fault_ns += fault.cost_ns;
             }
         }
         let mut lanes = threads.finish(&recorded, &classes.classes);
@@ -347,9 +347,9 @@ impl Timeline {
         }
         let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
         let totals = &profile.totals;
-        let (faults, fault_ns, disk_ns) = match &profile.selected {
-            Some(selected) => (selected.faults.round() as u64, selected.time_ns, selected.disk_ns),
-            None => (totals.faults(), totals.time_ns(), totals.disk_ns),
+        let (faults, fault_ns, wait_ns) = match &profile.selected {
+            Some(selected) => (selected.faults.round() as u64, selected.time_ns, selected.wait_ns),
+            None => (totals.faults(), totals.time_ns(), totals.wait_ns),
         };
         let elsewhere = (
             faults.saturating_sub(in_lanes(|lane| lane.fault_count).round() as u64),
@@ -376,7 +376,7 @@ impl Timeline {
                 .collect(),
             faults,
             fault_ns,
-            disk_ns,
+            wait_ns,
             elsewhere,
             offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
             selected: profile.selected.clone(),

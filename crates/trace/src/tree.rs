@@ -48,7 +48,7 @@ impl Node {
         let faults = profile.faults.iter().enumerate().filter(|(index, _)| selection.holds(*index));
         for (_, fault) in faults {
             let sum = stacks.entry(key(profile, fault, shape)).or_default();
-            *sum = (sum.0 + fault.faults, sum.1 + fault.cost_ns);
+            *sum = (sum.0 + fault.faults, sum.1 + fault.time_ns());
         }
         let beyond = profile.totals.beyond.iter().enumerate();
         let beyond = beyond.filter(|(index, _)| selection.holds_beyond(*index)).map(|(_, beyond)| beyond);

@@ -39,7 +39,7 @@ enum Sought {
     /// Every line has it.
     Nothing,
     /// The expression is a literal. The matcher looks for it as fast, but takes as long to start in each line.
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     /// Every line has each of them. The first is expected to be the rarest.
     Sequences(Vec<Sequence>),
     Run(Run),
@@ -52,7 +52,7 @@ impl Prefilter {
         let sought = match expression.kind() {
             _ if matches_every_line(expression) => Sought::Nothing,
             HirKind::Literal(literal) if !literal.0.contains(&b'\n') => {
-                Sought::Literal(Finder::new(&literal.0).into_owned())
+                Sought::Literal(Box::new(Finder::new(&literal.0).into_owned()))
             }
             _ => return None,
         };

@@ -70,7 +70,7 @@ pub fn faults(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> 
                 mapping(profile, fault).to_owned(),
                 fault.kernel.to_string(),
                 fault.faults.to_string(),
-                fault.cost_ns.to_string(),
+                fault.time_ns().to_string(),
                 text(fault.stack),
                 text(block.map(|block| block.addr)),
                 text(block.map(|block| block.len_bytes)),

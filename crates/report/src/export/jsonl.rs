@@ -90,7 +90,7 @@ pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> i
             mapping: mapping(profile, fault),
             kernel: fault.kernel,
             faults: fault.faults,
-            cost_ns: fault.cost_ns,
+            cost_ns: fault.time_ns(),
             stack: &stack,
             block: block.map(|block| Touched {
                 addr: format!("{:#x}", block.addr),

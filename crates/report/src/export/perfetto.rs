@@ -126,7 +126,7 @@ impl Trace<'_> {
         let mut next: HashMap<(u32, u32), u64> = HashMap::new();
         let mut ends: Vec<u64> = vec![0; profile.faults.len()];
         for (fault, end_ns) in profile.faults.iter().zip(&mut ends).rev() {
-            let each_ns = fault.cost_ns / fault.faults.max(1.0);
+            let each_ns = fault.time_ns() / fault.faults.max(1.0);
             let limit_ns = next.insert((fault.pid, fault.tid), fault.time_ns).unwrap_or(u64::MAX);
             *end_ns = fault.time_ns.saturating_add(whole(each_ns) as u64).min(limit_ns).max(fault.time_ns);
         }

@@ -55,7 +55,7 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
         };
         let sum = sums.entry(key).or_default();
         sum.0 += fault.faults;
-        sum.1 += fault.cost_ns;
+        sum.1 += fault.time_ns();
     }
     let processes = names::processes(recording, profile);
     let mut strings = Strings::default();

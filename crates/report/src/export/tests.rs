@@ -79,6 +79,7 @@ pub(super) fn profile(recording: &Recording) -> Profile {
         kernel: false,
         faults,
         cost_ns,
+        wait_ns: 0.0,
     };
     let faults = vec![
         Weighted {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use faultless_trace::diff::Run;
 use faultless_trace::profile::Weighted;
 use faultless_trace::recording::{Frame, Stacks};
-use faultless_trace::stat::Kind;
 
 use crate::tuning::STEM_FRAMES;
 
@@ -22,8 +21,8 @@ pub(super) struct Fold {
     /// The origin of each name.
     pub(super) origins: HashMap<String, Origin>,
     pub(super) faults: f64,
-    /// Waits for the disk: the part of the stacks that is no CPU time. 0 unless widths are time.
-    pub(super) disk_ns: f64,
+    /// Waits: the part of the stacks that is no CPU time. 0 unless widths are time.
+    pub(super) wait_ns: f64,
     /// Faults without a known stack.
     unknown: f64,
 }
@@ -58,8 +57,7 @@ impl Fold {
                 continue;
             }
             fold.faults += fault.faults;
-            let is_wait = settings.measure == Measure::Time && fault.kind == Kind::Major;
-            fold.disk_ns += if is_wait { fault.cost_ns } else { 0.0 };
+            fold.wait_ns += if settings.measure == Measure::Time { fault.wait_ns } else { 0.0 };
             let owner = owner(run, fault, settings.stack);
             let touch = fault.stack.filter(|_| settings.stack != Stack::Alloc);
             let shown = if settings.stack == Stack::Alloc { owner.stack() } else { touch };
@@ -159,7 +157,7 @@ impl Fold {
 
 fn weight(run: &Run, fault: &Weighted, measure: Measure) -> f64 {
     match measure {
-        Measure::Time => fault.cost_ns,
+        Measure::Time => fault.time_ns(),
         Measure::Faults => fault.faults,
         Measure::Bytes => {
             fault.faults * run.recording.header.host.bytes_made_resident(fault.kind).unwrap_or(0.0)

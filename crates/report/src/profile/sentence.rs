@@ -8,7 +8,7 @@ use faultless_trace::stat::Interval;
 use crate::stat::{lost as lost_time, share};
 use crate::text::plain;
 
-/// Waits for the disk below this share of the CPU time in faults are not worth a word.
+/// Waits below this share of the CPU time in faults are not worth a word.
 const WAITS_FROM: f64 = 0.01;
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
@@ -27,9 +27,9 @@ pub(super) fn answer(findings: &Findings) -> String {
         Some(time_ns) if time_ns.value > 0.0 => lost(time_ns, findings.cpu_ns),
         _ => format!("{} page faults; how long they took is not known", Count(findings.faults)),
     };
-    let waits = findings.disk_ns > WAITS_FROM * findings.time_ns.map_or(0.0, |time_ns| time_ns.value);
+    let waits = findings.wait_ns > WAITS_FROM * findings.time_ns.map_or(0.0, |time_ns| time_ns.value);
     if waits {
-        answer.push_str(&format!(", and {} to waits for the disk in them", Nanos(findings.disk_ns)));
+        answer.push_str(&format!(", and {} to waits in them", Nanos(findings.wait_ns)));
     }
     if let Some((sites, share)) = findings.most {
         let (word, make) = if sites == 1 { ("call site", "makes") } else { ("call sites", "make") };

@@ -5,7 +5,7 @@ use faultless_trace::observation::ALL_PROCESSES;
 use faultless_trace::stat::{FaultTime, Interval};
 
 use super::section::headed;
-use super::sentence::waits_for_disk;
+use super::sentence::waits;
 use crate::palette::Palette;
 use crate::table::{Align, Room, SCREEN, columns, hang, wrap};
 use crate::text::{self, plain};
@@ -25,7 +25,7 @@ pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
         return Vec::new();
     }
     let is_little = |time: &FaultTime| takes_little(time.seconds, time.share);
-    if !waits_for_disk(stat) && stat.time.as_ref().is_some_and(is_little) {
+    if !waits(stat) && stat.time.as_ref().is_some_and(is_little) {
         return wrap(" Next: ", NOTHING, width);
     }
     if stat.command == ALL_PROCESSES {

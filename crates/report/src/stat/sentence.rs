@@ -6,7 +6,7 @@ use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Point};
 
 use crate::figure::Figure;
-use crate::tuning::{KIND_FROM, MAJORS_FROM, UNKNOWN_FROM};
+use crate::tuning::{KIND_FROM, MAJORS_FROM, UNKNOWN_FROM, WAITS_FROM};
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
@@ -28,11 +28,13 @@ pub(super) fn answer(stat: &Stat) -> String {
             },
         });
     }
-    if waits_for_disk(stat) {
-        answer.push_str(&format!(
+    match stat.wait_ns {
+        Some(ns) if waits(stat) => answer.push_str(&format!("; beside that they waited {}", Nanos(ns))),
+        None if waits(stat) => answer.push_str(&format!(
             "; {} waited for the disk, for a time that is not known",
             Count(stat.usage.major_faults).of("fault")
-        ));
+        )),
+        _ => {}
     }
     answer.push('.');
     match stat.exit {
@@ -45,11 +47,14 @@ pub(super) fn answer(stat: &Stat) -> String {
     answer
 }
 
-/// Whether enough faults read from the disk to be worth a word. The time of such a fault is mostly a wait, which
-/// `stat` does not measure.
-pub(super) fn waits_for_disk(stat: &Stat) -> bool {
+/// Whether faults waited so long that it is worth a word: a share of the elapsed time. Without the times of waits, enough
+/// faults that read from the disk.
+pub(super) fn waits(stat: &Stat) -> bool {
     let major = stat.usage.major_faults;
-    major >= MAJORS_FROM && major as f64 >= KIND_FROM * stat.faults() as f64
+    match stat.wait_ns {
+        Some(ns) => ns >= WAITS_FROM * stat.usage.wall_ns as f64,
+        None => major >= MAJORS_FROM && major as f64 >= KIND_FROM * stat.faults() as f64,
+    }
 }
 
 /// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "About 24 ms of 100 ms CPU time (24 %, 12 to

@@ -129,7 +129,7 @@ fn faults_that_take_little_time_have_no_next_step_in_text_and_page() {
     assert!(said(&findings).iter().all(|text| text.contains(step) && !text.contains(nothing)));
     findings.time_ns = Some(Interval { value: 2e5, low: 1e5, high: 9e5 });
     assert!(said(&findings).iter().all(|text| text.contains(nothing) && !text.contains(step)));
-    findings.disk_ns = 3e9;
+    findings.wait_ns = 3e9;
     assert!(said(&findings).iter().all(|text| text.contains(step)), "faults that wait are worth a step");
     findings.command = vec!["mixed".into(), "x".repeat(99)];
     let what = "CMD: the same command";

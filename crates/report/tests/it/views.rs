@@ -102,9 +102,9 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         assert!(text.contains(&format!("{faults} faults")), "{name}: {text}");
         let timeline = Timeline::new(&recording, &run.profile);
         let page = plain(html(&[Shown { name, timeline: &timeline, stacks: &recording.stacks }]));
-        let disk_ns: f64 = findings.disk_ns;
-        let waits = match disk_ns > 0.0 {
-            true => format!(", and {} of waits for the disk", Nanos(disk_ns)),
+        let wait_ns: f64 = findings.wait_ns;
+        let waits = match wait_ns > 0.0 {
+            true => format!(", and {} of waits", Nanos(wait_ns)),
             false => String::new(),
         };
         let answer = format!("{time} in {faults} page faults{waits}</strong>");
@@ -115,7 +115,7 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         let frames: serde_json::Value = serde_json::from_str(&frames).unwrap();
         let of = |name: &str| frames[name].as_f64().unwrap();
         assert_eq!(
-            Nanos(of("whole") - of("disk_ns")).to_string(),
+            Nanos(of("whole") - of("wait_ns")).to_string(),
             Nanos(seconds.value * 1e9).to_string(),
             "{name}"
         );
@@ -124,7 +124,7 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         let picture = plain(picture);
         // The head of a picture is wrapped.
         let shown = picture.contains(&format!("{time} in {faults} faults"))
-            && (disk_ns == 0.0 || picture.contains(&Nanos(disk_ns).to_string()));
+            && (wait_ns == 0.0 || picture.contains(&Nanos(wait_ns).to_string()));
         assert!(shown, "{name}: {head}");
 
         let near = |view: &str, value: f64, truth: f64, rounded: f64| {
@@ -140,12 +140,12 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
             totals.faults() as f64,
             0.5 * stacks.min(200.0),
         );
-        near("folded", folded(&recording, &run, Weight::Time), totals.time_ns() + disk_ns, 200.0);
+        near("folded", folded(&recording, &run, Weight::Time), totals.time_ns() + wait_ns, 200.0);
         for (view, [faults, cost_ns]) in
             [("csv", table(&recording, &run)), ("jsonl", lines(&recording, &run))]
         {
             near(view, faults, totals.faults() as f64, 1.0);
-            near(view, cost_ns, totals.time_ns() + disk_ns, 1.0);
+            near(view, cost_ns, totals.time_ns() + wait_ns, 1.0);
         }
     }
 }

@@ -24,24 +24,34 @@ pub(super) struct Unmatched {
 struct Open {
     addr: u64,
     index: usize,
-    preemption: Preemption,
+    off_cpu: OffCpu,
 }
 
-/// How long a thread was preempted within a fault.
+/// How long a thread had no processor within a fault.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Preemption {
+pub(super) struct OffCpu {
+    /// It was able to run.
     pub(super) preempted_ns: u64,
-    /// The time since it is preempted, if it is.
-    left_ns: Option<u64>,
+    /// It waited: for a disk, for a lock, for a handler of userfaultfd. And then until it ran again.
+    pub(super) blocked_ns: u64,
+    /// The last of these waits.
+    pub(super) last_ns: u64,
+    /// When it gave up its processor, if it has none, and whether it was able to run.
+    left: Option<(u64, bool)>,
 }
 
-impl Preemption {
-    /// The thread was preempted; otherwise this is another switch.
-    pub(super) fn switch(&mut self, time_ns: u64, preempted: bool) {
-        if let Some(left_ns) = self.left_ns.take() {
-            self.preempted_ns += time_ns.saturating_sub(left_ns);
+impl OffCpu {
+    /// A switch of the thread: `out` of its processor, or back.
+    pub(super) fn switch(&mut self, time_ns: u64, out: bool, preempted: bool) {
+        if let Some((left_ns, preempted)) = self.left.take() {
+            let ns = time_ns.saturating_sub(left_ns);
+            if preempted {
+                self.preempted_ns += ns;
+            } else {
+                (self.blocked_ns, self.last_ns) = (self.blocked_ns + ns, ns);
+            }
         }
-        self.left_ns = preempted.then_some(time_ns);
+        self.left = out.then_some((time_ns, preempted));
     }
 }
 
@@ -59,16 +69,16 @@ impl<'a> Pairs<'a> {
 
     /// Notes that the thread entered fault number `index`.
     pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
-        let open = Open { addr, index, preemption: Preemption::default() };
+        let open = Open { addr, index, off_cpu: OffCpu::default() };
         if self.open.insert(record.tid, open).is_some() {
             self.unmatched.enters += 1;
         }
     }
 
-    /// See [`Preemption::switch`].
-    pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
+    /// See [`OffCpu::switch`].
+    pub(super) fn switch(&mut self, record: &Record, out: bool, preempted: bool) {
         if let Some(open) = self.open.get_mut(&record.tid) {
-            open.preemption.switch(record.time_ns, preempted);
+            open.off_cpu.switch(record.time_ns, out, preempted);
         }
     }
 
@@ -90,7 +100,7 @@ impl<'a> Pairs<'a> {
         let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
         fault.huge = huge;
-        fault.preempted_ns = open.preemption.preempted_ns;
+        (fault.preempted_ns, fault.blocked_ns) = (open.off_cpu.preempted_ns, open.off_cpu.blocked_ns);
         if major {
             fault.kind = Kind::Major;
         }

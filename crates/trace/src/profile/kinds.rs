@@ -10,7 +10,6 @@ pub(crate) struct Kinds {
     /// Corrected times of each kind with their weights, sorted by time.
     readings: Vec<Vec<(f64, f64)>>,
     all: Tally,
-    minor: Tally,
     doubt: f64,
     huge: Option<Huge>,
     offset_doubt_ns: f64,
@@ -22,7 +21,6 @@ impl Kinds {
             of: vec![Tally::default(); KINDS],
             readings: vec![Vec::new(); KINDS],
             all: Tally::default(),
-            minor: Tally::default(),
             doubt: profile.doubt,
             huge: profile.huge,
             offset_doubt_ns,
@@ -35,9 +33,6 @@ impl Kinds {
             };
             kinds.of[kind as usize].add(fault, basis);
             kinds.all.add(fault, basis);
-            if kind != Kind::Major {
-                kinds.minor.add(fault, basis);
-            }
             kinds.readings[kind as usize].extend(basis.reading_ns.map(|ns| (ns, basis.alike)));
         }
         kinds.readings.iter_mut().for_each(|readings| readings.sort_by(|a, b| a.0.total_cmp(&b.0)));
@@ -112,14 +107,14 @@ impl Kinds {
         weighted_percentile(&all, p)
     }
 
-    /// Time of all minor faults, ns. Each kind has its own price, so uncertain counts of expensive kinds add
+    /// CPU time of all faults, ns. Each kind has its own price, so uncertain counts of expensive kinds add
     /// to the error.
     pub(super) fn time_ns(&self) -> Interval {
-        let (value, faults) = (self.minor.time_ns, self.minor.faults);
+        let (value, faults) = (self.all.time_ns, self.all.faults);
         let usual_ns = value / faults.max(1.0);
-        let reading_ns = self.minor.reading_spread_ns(self.offset_doubt_ns);
+        let reading_ns = self.all.reading_spread_ns(self.offset_doubt_ns);
         let (mut below, mut above) = (reading_ns, reading_ns);
-        for kind in ALL.into_iter().filter(|kind| *kind != Kind::Major) {
+        for kind in ALL {
             let Some(mean_ns) = self.mean_ns(kind) else { continue };
             let faults = self.faults(kind);
             let dearer_ns = mean_ns - usual_ns;
@@ -128,7 +123,7 @@ impl Kinds {
             let (cheaper, dearer) = self.of[kind as usize].assumed_spread_ns(&self.all);
             (below, above) = (below.hypot(lower).hypot(cheaper), above.hypot(higher).hypot(dearer));
         }
-        let least = self.minor.least_ns(self.offset_doubt_ns).min(value);
+        let least = self.all.least_ns(self.offset_doubt_ns).min(value);
         Interval { value, low: (value - below).max(least), high: value + above }
     }
 

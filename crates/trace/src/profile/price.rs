@@ -1,7 +1,8 @@
 //! Timed faults -> the mean time by site and kind, and the kinds of sampled faults.
 //!
-//! A reading is corrected by the calibrated offset and by the preempted time, and is never below 0. It is
-//! capped at [`WAIT_LATENCY_RATIO`] medians of its kind: a longer fault waited. A fault without a reading
+//! A reading is corrected by the calibrated offset and by the time without a processor, and is never below 0. It is
+//! capped at [`WAIT_LATENCY_RATIO`] medians of its kind: a longer fault waited. What a fault waited is known if switches
+//! were recorded, and is no CPU time. A fault without a reading
 //! takes a mean. The mean is of its stack and kind if enough were timed; else of its touching site and kind;
 //! else of its kind; else of all; else the calibrated time of a first touch. Means are weighted, because a
 //! program's start is recorded more densely.
@@ -55,6 +56,9 @@ pub(super) struct Prices {
     by_stack: HashMap<(u32, Kind), Mean>,
     by_site: HashMap<(u32, Kind), Mean>,
     by_kind: Vec<Mean>,
+    tells_switches: bool,
+    /// What faults of a kind wait.
+    waits: Vec<Mean>,
     all: Mean,
     calibrated_ns: f64,
     calibrated_huge_ns: Option<f64>,
@@ -75,6 +79,8 @@ impl Prices {
             by_stack: HashMap::new(),
             by_site: HashMap::new(),
             by_kind: vec![Mean::default(); KINDS],
+            tells_switches: found.tells_switches,
+            waits: vec![Mean::default(); KINDS],
             all: Mean::default(),
             calibrated_ns: calibration.map_or(0.0, |found| found.truth_p50_ns),
             calibrated_huge_ns: observation.counts.huge_ns.map(|ns| ns as f64),
@@ -147,6 +153,8 @@ impl Prices {
         let stack = self.stack(fault);
         let site = stack.and_then(|stack| self.touching.frame(stack));
         let Some(ns) = reading_ns else { return };
+        let wait_ns = self.own_wait_ns(fault).unwrap_or(0.0);
+        self.waits[kind as usize].add(wait_ns, weight);
         if let Some(stack) = stack {
             self.by_stack.entry((stack, kind)).or_default().add(ns, weight);
         }
@@ -174,12 +182,30 @@ impl Prices {
         Some(self.corrected_ns(fault)?.clamp(0.0, self.cap_ns[fault.kind as usize]))
     }
 
-    /// Another thread's turn does not count as time of the fault; its own waits do.
+    /// CPU time. Without switches a major fault's is not known, and counts as none.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
-        Some(
-            fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64
-                - self.offset_ns[fault.kind as usize],
-        )
+        let reading_ns = fault.reading_ns()?;
+        if fault.kind == Kind::Major && !self.tells_switches {
+            return Some(0.0);
+        }
+        let on_cpu_ns = reading_ns.saturating_sub(fault.preempted_ns).saturating_sub(fault.blocked_ns);
+        Some(on_cpu_ns as f64 - self.offset_ns[fault.kind as usize])
+    }
+
+    /// How long a fault waited, ns, if that is known. Without switches a major fault's whole time is a wait.
+    fn own_wait_ns(&self, fault: &Fault) -> Option<f64> {
+        let is_major = fault.kind == Kind::Major;
+        if self.tells_switches && (is_major || fault.duration_ns.is_some()) {
+            return Some(fault.blocked_ns as f64);
+        }
+        let reading_ns = fault.reading_ns()?;
+        Some(if is_major { reading_ns.saturating_sub(fault.preempted_ns) as f64 } else { 0.0 })
+    }
+
+    /// How long a fault like this one waits, ns: as long as itself, or the mean of its kind.
+    pub(super) fn wait_ns(&self, fault: &Fault, kind: Kind) -> f64 {
+        let of_kind = || self.waits[kind as usize].of(1).unwrap_or(0.0);
+        self.own_wait_ns(fault).unwrap_or_else(of_kind)
     }
 
     /// Mean time of a fault like this one, if it is of this kind, ns; 0 if nothing is known.
@@ -276,6 +302,19 @@ mod tests {
         let weights = Weights { samples, ..Weights::default() };
         let prices = Prices::new(&found, &weights, &Observation::default(), &Stacks::default());
         assert_eq!(prices.mean_ns(&fault(0), Kind::MmapFirstWrite), 1_900.0);
+    }
+
+    #[test]
+    fn what_a_fault_waited_is_no_cpu_time_and_a_major_ones_is_known_by_switches() {
+        let fault = |kind| Fault { blocked_ns: 700, preempted_ns: 100, ..Fault::timed(kind, 0, 1_000) };
+        let of = |tells_switches, kind| {
+            let found = Faults { tells_switches, ..Faults::default() };
+            let prices = Prices::new(&found, &Weights::default(), &Observation::default(), &Stacks::default());
+            (prices.reading_ns(&fault(kind)), prices.wait_ns(&fault(kind), kind))
+        };
+        assert_eq!(of(true, Kind::FileRead), (Some(200.0), 700.0));
+        assert_eq!(of(true, Kind::Major), (Some(200.0), 700.0));
+        assert_eq!(of(false, Kind::Major), (Some(0.0), 900.0));
     }
 
     #[test]

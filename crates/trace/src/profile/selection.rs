@@ -31,7 +31,7 @@ pub struct Selected {
     pub time_ns_of_run: f64,
     /// Waits for the disk in those that hold them, ns.
     #[serde(default)]
-    pub disk_ns: f64,
+    pub wait_ns: f64,
 }
 
 impl Selection {
@@ -76,12 +76,12 @@ impl Selection {
         };
         for (_, fault) in faults {
             left.faults += fault.faults;
-            let time_ns = if fault.kind == Kind::Major { &mut left.disk_ns } else { &mut left.time_ns };
-            *time_ns += fault.cost_ns;
+            left.time_ns += fault.cost_ns;
+            left.wait_ns += fault.wait_ns;
         }
-        for (_, (kind, faults, seconds)) in beyond {
+        for (_, (_, faults, seconds)) in beyond {
             left.faults += *faults as f64;
-            left.time_ns += if *kind == Kind::Major { 0.0 } else { seconds.unwrap_or(0.0) * 1e9 };
+            left.time_ns += seconds.unwrap_or(0.0) * 1e9;
         }
         self.is_part().then_some(left)
     }

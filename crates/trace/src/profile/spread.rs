@@ -441,6 +441,7 @@ mod tests {
             kernel: false,
             faults,
             cost_ns: faults * price_ns,
+            wait_ns: 0.0,
         }
     }
 

@@ -2,8 +2,7 @@
 //!
 //! Seconds are the sum over the rows of mean times count. Rows without recorded faults (kernel mode,
 //! populate, unknown) have the price of anonymous first touches, which most of them are. Faults before exec
-//! cost the program nothing. Major faults are timed in their row and left out of the seconds: their time is
-//! the disk's.
+//! cost the program nothing. Waits, as for a disk, are no part of the seconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,16 +73,12 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [KindRow]) -> (Option<FaultTi
     let mut foreign = 0.0;
     // Faults outside all recorded ones have the price of first touches.
     let own = kinds.time_ns().times(1e-9);
-    let timed =
-        rows.iter().filter(|row| row.kind != Kind::Major).filter_map(|row| kinds.kind_time_ns(row.kind));
+    let timed = rows.iter().filter_map(|row| kinds.kind_time_ns(row.kind));
     let of_rows = timed.map(|time_ns| time_ns.value / 1e9).sum::<f64>();
     // A kind of less than half a fault has time, and no row: the others take it.
     let part = if of_rows > 0.0 { own.value / of_rows } else { 1.0 };
     for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
         row.p50_ns = kinds.p50_ns(row.kind);
-        if row.kind == Kind::Major {
-            continue;
-        }
         let time = kinds.kind_time_ns(row.kind).map(|time_ns| time_ns.times(part / 1e9));
         let time = time.unwrap_or_else(|| {
             let value = usual_ns * row.faults as f64 / 1e9;

@@ -24,8 +24,8 @@ pub struct Totals {
     pub beyond_wait4: Option<BeyondWait4>,
     /// Time of the faults; `None` if nothing is known.
     pub time: Option<FaultTime>,
-    /// Time of major faults, ns. They wait for a disk, so it is no CPU time and not in `time`.
-    pub disk_ns: f64,
+    /// How long faults waited: for a disk, for a lock, ns. It is no CPU time and not in `time`.
+    pub wait_ns: f64,
     /// CPU time that recording has added to the program's, as calibrated, ns.
     pub recorder_ns: u64,
     /// CPU time of all processes without that, ns.
@@ -107,13 +107,12 @@ impl Totals {
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
         let beyond = beyond(profile, &rows);
-        let majors = profile.faults.iter().filter(|fault| fault.kind == Kind::Major);
-        let disk_ns = majors.map(|fault| fault.cost_ns).sum();
+        let wait_ns = profile.faults.iter().map(|fault| fault.wait_ns).sum();
         profile.totals = Self {
             rows,
             beyond_wait4,
             time,
-            disk_ns,
+            wait_ns,
             recorder_ns,
             cpu_ns,
             beyond,
@@ -181,6 +180,7 @@ fn fit(profile: &mut Profile, rows: &[KindRow]) {
         for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
             if mode(fault.kind, fault.kernel) == of {
                 (fault.faults, fault.cost_ns) = (fault.faults * part, fault.cost_ns * part);
+                fault.wait_ns *= part;
                 (basis.exact, basis.alike) = (basis.exact * part, basis.alike * part);
                 basis.assumed_ns *= part;
             }
@@ -188,13 +188,11 @@ fn fit(profile: &mut Profile, rows: &[KindRow]) {
     }
 }
 
-/// Cuts the time of minor faults to a part of it.
+/// Cuts the CPU time to a part of it.
 fn cut(profile: &mut Profile, rows: &mut [KindRow], part: f64) {
     rows.iter_mut().filter_map(|row| row.seconds.as_mut()).for_each(|seconds| *seconds *= part);
     for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
-        if fault.kind != Kind::Major {
-            (fault.cost_ns, basis.assumed_ns) = (fault.cost_ns * part, basis.assumed_ns * part);
-        }
+        (fault.cost_ns, basis.assumed_ns) = (fault.cost_ns * part, basis.assumed_ns * part);
     }
 }
 

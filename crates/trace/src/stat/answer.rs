@@ -32,8 +32,9 @@ impl Stat {
     pub(crate) fn of(observation: &Observation, faults: &Faults, profile: &Profile) -> Self {
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
-        let Totals { rows, beyond_wait4, time, recorder_ns, disagreements, mut notes, mut details, .. } =
+        let Totals { rows, beyond_wait4, time, wait_ns, recorder_ns, disagreements, mut notes, mut details, .. } =
             profile.totals.clone();
+        let wait_ns = faults.tells_switches.then_some(wait_ns);
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());
         notes.extend(pages);
@@ -48,7 +49,7 @@ impl Stat {
         let no_phases = no_phases.flatten();
         details.extend(no_phases.clone());
         notes.extend(no_phases.clone());
-        let row_notes = row_notes(&rows, time.is_some());
+        let row_notes = row_notes(&rows, time.is_some(), wait_ns.is_some());
         details.extend(row_notes.iter().cloned());
         notes.extend(row_notes);
         let serialisation = serial::serialisation(faults, offset_ns);
@@ -75,6 +76,7 @@ impl Stat {
             recorder_ns,
             rows,
             time,
+            wait_ns,
             avoidable,
             serialisation,
             kernel,
@@ -120,7 +122,7 @@ pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
     })
 }
 
-fn row_notes(rows: &[KindRow], timed: bool) -> Vec<String> {
+fn row_notes(rows: &[KindRow], timed: bool, tells_waits: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let priced = |r: &&KindRow| {
         matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate) && r.p50_ns.is_none()
@@ -131,7 +133,7 @@ fn row_notes(rows: &[KindRow], timed: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if timed && rows.iter().any(|r| r.kind == Kind::Major) {
+    if timed && !tells_waits && rows.iter().any(|r| r.kind == Kind::Major) {
         notes.push(
             "major faults wait for the disk: their time is not CPU time and not in the seconds".to_owned(),
         );

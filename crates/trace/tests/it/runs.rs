@@ -144,6 +144,7 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
                 kernel: site.stack.contains(&"copy_to_user"),
                 faults: weight,
                 cost_ns: weight * if conditions.period == 1 { cost_ns } else { price },
+                wait_ns: 0.0,
             });
         }
     }

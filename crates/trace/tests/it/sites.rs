@@ -200,7 +200,7 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
 #[test]
 fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
     let mut recording = mixed(true);
-    assert_eq!(Findings::new(&recording, &Wanted::default()).unwrap().disk_ns, 0.0);
+    assert_eq!(Findings::new(&recording, &Wanted::default()).unwrap().wait_ns, 0.0);
     let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
         What::End { major, .. } => Some(major),
         _ => None,
@@ -212,7 +212,7 @@ fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
     let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap();
     let all_ns = findings.tables[0].sites.all.time_ns.value;
     let cpu_ns = findings.time_ns.unwrap().value;
-    assert!(findings.disk_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.disk_ns, "{cpu_ns} of {all_ns}");
+    assert!(findings.wait_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.wait_ns, "{cpu_ns} of {all_ns}");
 }
 
 #[test]

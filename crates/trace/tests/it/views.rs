@@ -66,16 +66,11 @@ fn all_views_of_a_recording_have_the_same_totals() {
     for (name, recording) in recordings() {
         let profile = Profile::new(&recording);
         let (faults, time_ns) = (profile.totals.faults() as f64, profile.totals.time_ns());
-        let disk_ns: f64 = profile
-            .faults
-            .iter()
-            .filter(|fault| fault.kind == faultless_trace::stat::Kind::Major)
-            .map(|fault| fault.cost_ns)
-            .sum();
+        let wait_ns: f64 = profile.faults.iter().map(|fault| fault.wait_ns).sum();
         let unplaced = profile.unplaced();
         let all = || profile.faults.iter().chain(&unplaced);
         near(name, "faults of the profile", all().map(|fault| fault.faults).sum(), faults);
-        near(name, "time of the profile", all().map(|fault| fault.cost_ns).sum(), time_ns + disk_ns);
+        near(name, "time of the profile", all().map(|fault| fault.cost_ns).sum(), time_ns);
 
         let stat = Stat::from_observation(&recording.observation);
         near(name, "faults of stat", stat.faults() as f64, faults);
@@ -94,14 +89,14 @@ fn all_views_of_a_recording_have_the_same_totals() {
             let sum =
                 |of: &dyn Fn(&faultless_trace::sites::SiteRow) -> f64| sites.rows.iter().map(of).sum::<f64>();
             near(name, "faults of a table", sum(&|row| row.faults.value) + beyond, faults);
-            near(name, "time of a table", sum(&|row| row.time_ns.value) + beyond_ns, time_ns + disk_ns);
+            near(name, "time of a table", sum(&|row| row.time_ns.value) + beyond_ns, time_ns + wait_ns);
         }
 
         let timeline = Timeline::new(&recording, &profile);
         near(name, "faults of the timeline", timeline.faults as f64, faults);
         near(name, "time of the timeline", timeline.fault_ns, time_ns);
-        near(name, "waits of the report", findings.disk_ns, disk_ns);
-        near(name, "waits of the timeline", timeline.disk_ns, disk_ns);
+        near(name, "waits of the report", findings.wait_ns, wait_ns);
+        near(name, "waits of the timeline", timeline.wait_ns, wait_ns);
         let lanes_ns: f64 = timeline.lanes.iter().map(|lane| lane.fault_ns).sum();
         if !timeline.lanes.is_empty() {
             near(name, "time of the lanes", lanes_ns + beyond_ns, time_ns);

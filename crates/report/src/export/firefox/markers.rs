@@ -29,10 +29,10 @@ impl Burst {
     }
 
     pub(super) fn add(&mut self, fault: &Weighted) {
-        let each_ns = fault.cost_ns / fault.faults.max(1.0);
+        let each_ns = fault.time_ns() / fault.faults.max(1.0);
         self.end_ns = self.end_ns.max(fault.time_ns.saturating_add(super::super::whole(each_ns) as u64));
         self.faults += fault.faults;
-        self.cost_ns += fault.cost_ns;
+        self.cost_ns += fault.time_ns();
         *self.kinds.entry(fault.kind).or_default() += fault.faults;
     }
 
