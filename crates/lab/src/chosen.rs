@@ -352,15 +352,14 @@ mod tests {
 
     #[test]
     fn parameters_choose_cells_and_the_rest_is_usual() {
-        let touch =
-            |rest: &str| format!("access=write memory=shared lines=1 {rest} lock=no beside=none others=0");
+        let touch = |rest: &str| format!("memory=shared lines=1 {rest} lock=no beside=none others=0");
         assert_eq!(
             cells("touch", &["mib=2000", "threads=1..3,8"]).unwrap(),
             [1, 2, 3, 8].map(|count| touch(&format!("mib=2000 threads={count}")))
         );
-        let beside = cells("touch", &["beside=files", "others=1,2", "threads=3"]).unwrap();
+        let beside = cells("touch", &["beside=maps", "others=1,2", "threads=3"]).unwrap();
         assert!(
-            beside.len() == 2 && beside[1].ends_with("threads=3 lock=no beside=files others=2"),
+            beside.len() == 2 && beside[1].ends_with("threads=3 lock=no beside=maps others=2"),
             "{beside:?}"
         );
         let all = cells("touch", &["threads=all"]).unwrap();
@@ -397,22 +396,19 @@ mod tests {
     #[test]
     fn a_value_that_no_cell_takes_is_refused_before_any_is_measured() {
         for (experiment, word) in [
-            ("touch", "access=foo"),
             ("touch", "lock=maybe"),
             ("touch", "threads=0"),
             ("copy", "kind=foo"),
             ("copy", "kind=copy,foo"),
             ("copy", "threads=0"),
-            ("filemap", "how=foo"),
+            ("files", "how=foo"),
             ("files", "from=foo"),
-            ("major", "order=foo"),
             ("major", "beside=foo"),
             ("threshold", "allocator=foo"),
             ("chunks", "memory=foo"),
             ("chunks", "queue=0"),
             ("prefault", "way=foo"),
             ("prefault", "trap=foo"),
-            ("phases", "page=foo"),
             ("phases", "samples=0"),
             ("fault-rate", "memory=foo"),
             ("fault-rate", "lines=1,4096"),

@@ -15,7 +15,6 @@ pub mod cell;
 pub mod chosen;
 pub mod claim;
 pub mod compare;
-pub mod datafile;
 pub mod document;
 pub mod experiment;
 pub mod experiments;

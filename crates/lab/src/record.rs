@@ -254,7 +254,11 @@ pub fn read(folder: &Path) -> Result<Results, Refusal> {
 /// It can't be read, or is not a record.
 pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
     if !results.lacks.contains(&PLAN) {
-        return read_asked(folder);
+        let mut asked = read_asked(folder)?;
+        for name in &mut asked.experiments {
+            *name = renamed::experiment(name).to_owned();
+        }
+        return Ok(asked);
     }
     let unknown = || "unknown".to_owned();
     let experiments: BTreeSet<&str> = results.all().map(|(cell, _)| cell.experiment.as_str()).collect();
@@ -274,13 +278,16 @@ pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
-    let mut rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
+    let rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
     let mut names = Names::default();
-    for row in &mut rows {
+    let mut kept = Vec::with_capacity(rows.len());
+    for mut row in rows {
         row.phase = renamed::phase(&row.experiment, &row.phase).to_owned();
-        names.renew(&mut row.experiment, &mut row.cell, &mut row.round)?;
+        if names.renew(&mut row.experiment, &mut row.cell, &mut row.round)? {
+            kept.push(row);
+        }
     }
-    Ok(rows)
+    Ok(kept)
 }
 
 /// The notes of a record; none if it has samples only.
@@ -291,17 +298,15 @@ pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
     if lacks(folder).contains(&NOTES) {
         return Ok(Vec::new());
     }
-    let mut notes: Vec<Note> = read_table(&folder.join(NOTES))?;
-    let mut names = Names::default();
-    for note in notes.iter_mut().filter(|note| !note.experiment.is_empty()) {
-        names.renew(&mut note.experiment, &mut note.cell, &mut note.round)?;
+    let notes: Vec<Note> = read_table(&folder.join(NOTES))?;
+    let (mut names, mut kept) = (Names::default(), Vec::new());
+    for mut note in notes {
+        let is_whole = note.experiment.is_empty();
+        if is_whole || names.renew(&mut note.experiment, &mut note.cell, &mut note.round)? {
+            kept.push(note);
+        }
     }
-    Ok(notes)
-}
-
-/// The cell in the names of this version, with the usual value of each parameter that it does not name.
-pub fn today(cell: &Cell) -> Cell {
-    renamed::cell(cell)
+    Ok(kept)
 }
 
 pub(crate) const PLAN: &str = "plan.json";

@@ -78,15 +78,6 @@ impl Results {
         self.notes.iter().filter(move |note| note.kind == kind)
     }
 
-    /// The samples that can't be right, and so are in no figure: cell and round of each.
-    pub fn wrong(&self) -> BTreeSet<(Cell, u32)> {
-        let notes = self.notes_of(row::VIOLATION);
-        let found = notes.filter_map(|note| {
-            Some((Cell::parse(&note.experiment, note.cell.split_whitespace()).ok()?, note.round))
-        });
-        found.collect()
-    }
-
     /// Whether anything of an experiment was measured or refused.
     pub fn has(&self, experiment: &str) -> bool {
         self.cells(experiment).next().is_some() || self.notes.iter().any(|note| note.experiment == experiment)
@@ -116,14 +107,6 @@ impl Results {
     /// The quantities of a cell.
     pub fn cell(&self, cell: &Cell) -> Option<&Quantities> {
         self.cells.get(cell)
-    }
-
-    /// The first cell of an experiment that has all these parameters, in rising order of the others.
-    pub fn find(&self, experiment: &str, parameters: &[(&str, &str)]) -> Option<(&Cell, &Quantities)> {
-        self.cells.iter().find(|(cell, _)| {
-            let has = |(name, value): &(&str, &str)| cell.text(name).is_ok_and(|found| found == *value);
-            cell.experiment == experiment && parameters.iter().all(has)
-        })
     }
 
     /// How many samples there are, and how many of them were disturbed.
@@ -190,12 +173,6 @@ pub(crate) fn us_per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f
     wall_ns(found, phase).iter().map(|ns| ns / 1e3 / pages).collect()
 }
 
-/// MiB of a cell's `mib` per second of the wall time of a phase: the documents' MB/s.
-pub(crate) fn mib_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
-    let mib = cell.number("mib").unwrap_or(0) as f64;
-    wall_ns(found, phase).iter().map(|ns| mib * 1e9 / ns).collect()
-}
-
 /// Wall time of a phase in each sample, ns. The time of the phase's own threads comes first: it is without
 /// starting and joining them.
 pub fn wall_ns<'a>(quantities: &'a Quantities, phase: &str) -> &'a [f64] {
@@ -222,20 +199,6 @@ mod tests {
             quantity: quantity.into(),
             value,
         }
-    }
-
-    #[test]
-    fn cells_are_found_by_some_of_their_parameters() {
-        let rows = vec![
-            row("threads=1 access=read", 1, "wall_ns", 10.0),
-            row("threads=1 access=read", 2, "wall_ns", 12.0),
-            row("threads=2 access=read", 1, "wall_ns", 20.0),
-            row("threads=2 access=read", 2, "wall_ns", 24.0),
-        ];
-        let results = Results::of(rows).unwrap();
-        let (_, two) = results.find("touch", &[("threads", "2")]).unwrap();
-        assert_eq!(values(two, "first", "wall_ns"), Some(&[20.0, 24.0][..]));
-        assert_eq!(results.find("touch", &[("threads", "3")]), None);
     }
 
     #[test]

@@ -152,19 +152,6 @@ fn a_job_in_the_background_that_ignores_ctrl_c_goes_on_and_can_be_ended() {
 }
 
 #[test]
-fn a_data_file_that_was_interrupted_is_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("random");
-    let child = lab(&["datafile", path(&file), "--mib", "65536"]).spawn().unwrap();
-    until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
-    send("TERM", &child);
-    let (code, _, said) = told(&child.wait_with_output().unwrap());
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("random is not kept") && said.lines().count() == 1, "{said}");
-    assert!(!file.exists());
-}
-
-#[test]
 fn a_record_becomes_a_page_and_files_for_every_chart() {
     let record = folder();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -188,7 +175,7 @@ fn a_record_becomes_a_page_and_files_for_every_chart() {
 #[test]
 fn a_record_is_like_itself_and_changes_are_found() {
     /// How the lines of the cells begin that are left out.
-    const REMOVED: &str = "touch,access=read memory=shared lines=1 mib=64 threads=1 ";
+    const REMOVED: &str = "touch,memory=own lines=1 mib=64 threads=1 lock=no beside=none ";
     let elsewhere = tempfile::tempdir().unwrap();
     let (a, b) = (folder(), elsewhere.path().join("changed"));
     let (code, text, _) = said(&["compare", path(&a), path(&a)]);
@@ -200,7 +187,7 @@ fn a_record_is_like_itself_and_changes_are_found() {
     }
     fs::write(b.join("host.txt"), "kernel: of another time\n").unwrap();
     let slower = |line: &str| match line.rsplit_once(",minor_faults,") {
-        Some((head, value)) if head.contains("access=write") && head.ends_with("first") => {
+        Some((head, value)) if head.contains("memory=shared") && head.ends_with("first") => {
             format!("{head},minor_faults,{}\n", value.parse::<f64>().unwrap() * 10.0)
         }
         _ => format!("{line}\n"),
@@ -307,26 +294,11 @@ fn a_record_that_can_not_grow_keeps_whole_samples_and_says_why_it_ended() {
 }
 
 #[test]
-fn a_data_file_that_can_not_be_written_whole_is_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("random");
-    let (code, _, said) = told(&lab_on_a_short_disk(512, &["datafile", path(&file), "--mib", "2"]));
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("random: File too large; make room") && said.lines().count() == 1, "{said}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn on_a_full_disk_whole_samples_are_kept_and_no_part_of_a_data_file() {
+fn on_a_full_disk_whole_samples_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let Some(small) = Small::mount(folder.path()) else {
         return faultless_wants::missing_feature("mounts", "no small file system, which takes root");
     };
-    let file = small.0.join("random");
-    let (code, _, stderr) = said(&["datafile", path(&file), "--mib", "1"]);
-    assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("random: No space left on device; make room"), "{stderr}");
-    assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
     let record = small.0.join("record");
     let output = lab(&["touch", "--quick", "-o", path(&record)]).output().unwrap();
     assert_kept_and_marked(&record, &output, "No space left on device");

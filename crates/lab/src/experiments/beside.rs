@@ -2,11 +2,8 @@
 //!
 //! In: a kind, how many of it, and for some the bytes of a file. Out: [`Others`], which are at work already.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use faultless_os::file::{self, FileMap};
 use faultless_os::touch::{Churner, Reader, Region};
 use faultless_os::{counters, page};
 
@@ -14,14 +11,10 @@ use super::data::{Data, places, without_read_ahead};
 use super::memory;
 use super::team::Others;
 use crate::cell::Refusal;
-use crate::datafile;
 
 /// What it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// Threads map, touch and unmap a file. It may leave the page cache before each time, as with `-flush` in the document's
-    /// program.
-    Files { is_flushed: bool },
     /// Threads map and unmap memory, which takes the mmap lock for writing.
     Maps,
     /// Processes do, which shows the cost without the shared lock.
@@ -36,8 +29,6 @@ pub(super) enum Beside {
     Spin,
 }
 
-/// Bytes of the file that is mapped: several turns fit into the shortest touch.
-const FILE_BYTES: usize = 256 << 10;
 /// Pages that are mapped and unmapped at once, without a touch.
 const MAPPED_PAGES: usize = 16;
 /// CPU time of a turn that only computes: as short as a few waits for a disk.
@@ -48,7 +39,6 @@ impl Beside {
     pub(super) fn start(self, count: usize, len_bytes: usize) -> Result<Others, Refusal> {
         let mapped_bytes = MAPPED_PAGES * page::size();
         match self {
-            Self::Files { is_flushed } => files(count, is_flushed),
             Self::Maps => Ok(Others::threads(count, mapped_bytes as u64, move || {
                 Ok(Region::new(mapped_bytes, page::size())?.len_bytes() as u64)
             })),
@@ -86,26 +76,4 @@ impl Beside {
             Ok(places.len() as u64)
         }))
     }
-}
-
-fn files(count: usize, is_flushed: bool) -> Result<Others, Refusal> {
-    let mut file = tempfile::tempfile()?;
-    let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| memory::mark(at, 1)).collect();
-    let sum = bytes.chunks(page::size()).map(|page| datafile::sum(&page[..file::WORD_BYTES]));
-    let sum = sum.fold(0, u64::wrapping_add);
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    if is_flushed {
-        memory::forget(&file, FILE_BYTES, "beside=flushed-files")?;
-    }
-    Ok(Others::threads(count, sum, move || touch_file(&file, is_flushed)))
-}
-
-/// Reads a word of every page; returns the sum.
-fn touch_file(file: &File, is_flushed: bool) -> Result<u64, Refusal> {
-    if is_flushed {
-        file::forget(file)?;
-    }
-    let map = FileMap::new(file, FILE_BYTES)?;
-    Ok(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES))
 }

@@ -28,15 +28,6 @@ pub(super) fn forget(file: &File, len_bytes: usize, what: &str) -> Result<(), Re
     Ok(())
 }
 
-/// Bytes of a THP.
-///
-/// # Errors
-/// The machine has none.
-pub(super) fn thp_bytes(cell: &Cell) -> Result<usize, Refusal> {
-    let bytes = advise::pmd_bytes();
-    check_thp(cell, bytes).map(|()| bytes)
-}
-
 /// Checks that there are THP or mTHP of this size, and that the kernel finds room for a few now.
 ///
 /// # Errors
@@ -134,18 +125,16 @@ pub(super) const LINE_BYTES: usize = 64;
 pub(super) struct Access {
     /// To so many lines, from the first on.
     pub(super) lines: usize,
-    /// Whether they write [`mark`] of the page, or only read, which must find zero.
-    pub(super) writes: bool,
     /// The turn of the mark.
     pub(super) turn: u8,
 }
 
-/// Accesses the first byte of the first lines of each page. `at` reads the byte at an offset, after writing the value if
-/// there is one. Returns [`marks`] of these pages for each line, if the memory was zero before: the second byte of each
-/// line is added. It is read last, since reading would map the zero page.
+/// Writes [`mark`] to the first byte of the first lines of each page. `at` reads the byte at an offset, after writing the
+/// value if there is one. Returns [`marks`] of these pages for each line, if the memory was zero before: the second byte of
+/// each line is added. It is read last, since reading would map the zero page.
 pub(super) fn touch(
     pages: impl Iterator<Item = usize>,
-    Access { lines, writes, turn }: Access,
+    Access { lines, turn }: Access,
     mut at: impl FnMut(usize, Option<u8>) -> u8,
 ) -> u64 {
     let page_bytes = page::size();
@@ -154,9 +143,7 @@ pub(super) fn touch(
         let mark = mark(page, turn);
         for line in 0..lines {
             let offset = page * page_bytes + line * LINE_BYTES;
-            let value =
-                if writes { black_box(at(offset, Some(mark))) } else { black_box(at(offset, None)) ^ mark };
-            sum += u64::from(value) + u64::from(black_box(at(offset + 1, None)));
+            sum += u64::from(black_box(at(offset, Some(mark)))) + u64::from(black_box(at(offset + 1, None)));
         }
     }
     sum
@@ -180,21 +167,19 @@ mod tests {
         assert_eq!(write(&mut memory, 3), marks(0..4, 0));
         assert_eq!([memory[3], memory[9], memory[8]], [mark(1, 0), mark(3, 0), 0]);
         let mut pages = vec![0_u8; 4 * page::size()];
-        let mut touched = |turn, writes, lines| {
-            touch(1..4, Access { lines, writes, turn }, |at, value| {
+        let mut touched = |turn, lines| {
+            touch(1..4, Access { lines, turn }, |at, value| {
                 value.into_iter().for_each(|value| pages[at] = value);
                 pages[at]
             })
         };
-        assert_eq!(touched(2, false, 2), 2 * marks(1..4, 2));
-        assert_eq!([touched(2, true, 1), touched(1, true, 3)], [marks(1..4, 2), 3 * marks(1..4, 1)]);
-        assert_ne!(touched(2, false, 1), marks(1..4, 2), "it is not zero any more");
+        assert_eq!([touched(2, 1), touched(1, 3)], [marks(1..4, 2), 3 * marks(1..4, 1)]);
         pages.fill(1);
         let mut dirty = |at: usize, value: Option<u8>| {
             value.into_iter().for_each(|value| pages[at] = value);
             pages[at]
         };
-        let access = Access { lines: 1, writes: true, turn: 1 };
+        let access = Access { lines: 1, turn: 1 };
         assert_eq!(touch(0..4, access, &mut dirty), marks(0..4, 1) + 4, "nobody had zeroed it");
         assert_ne!(marks(0..512, 1), marks(0..512, 2));
     }

@@ -47,7 +47,6 @@ static SHEET: Sheet = Sheet {
     about: "What do the first and the second touch of a page cost, and do they scale with threads?",
     documents: &[Document::Hardware, Document::Queue, Document::Prezeroing],
     parameters: &[
-        Parameter::usual("access", "write", "write, or read, which maps the zero page"),
         Parameter::usual(
             "memory",
             "shared",
@@ -60,8 +59,7 @@ static SHEET: Sheet = Sheet {
         Parameter::usual(
             "beside",
             "none",
-            "files: threads that map, touch and unmap a file; flushed-files: the same, and drop it from the page cache; maps: \
-             threads that map and unmap memory; maps-apart: processes that do so",
+            "maps: threads that map and unmap memory; maps-apart: processes that do so",
         ),
         Parameter::usual("others", "0", "threads or processes beside"),
     ],
@@ -76,11 +74,10 @@ static SHEET: Sheet = Sheet {
             name: "scale",
             about: "Where do page faults of several threads wait for each other, or for threads that map memory?",
             has: |cell| {
-                let plain = [("access", "write"), ("lines", "1"), ("lock", "no")];
+                let plain = [("lines", "1"), ("lock", "no")];
                 plain.iter().all(|(name, value)| cell.text(name) == Ok(value))
                     && !is_pool(cell)
                     && !narrow::is_asked(cell)
-                    && !cell.text("beside").is_ok_and(|beside| beside.ends_with("files"))
             },
             varied: &["memory", "beside", "others"],
             columns: charts::SCALE_COLUMNS,
@@ -137,18 +134,11 @@ fn sizes(scope: &Scope) -> &'static [usize] {
     scope.pick([&[4], &[64], &[64, 512], &[16, 256, 2000]])
 }
 
-/// The first document's cells: by access, size, threads, and with mlock.
+/// The first document's cells: by size, threads, and with mlock.
 fn hardware(scope: &Scope) -> Vec<String> {
     let mut words = Vec::new();
-    for (access, mib) in
-        ["write", "read"].into_iter().flat_map(|access| sizes(scope).iter().map(move |mib| (access, mib)))
-    {
-        // Reading maps one shared page: one size shows its scaling.
-        if access == "write" || *mib == sizes(scope)[0] || scope.effort == Effort::Full {
-            words.extend(
-                scope.threads().iter().map(|threads| format!("access={access} mib={mib} threads={threads}")),
-            );
-        }
+    for mib in sizes(scope) {
+        words.extend(scope.threads().iter().map(|threads| format!("mib={mib} threads={threads}")));
     }
     // Most users may lock little memory: the same size is measured without the lock, too.
     let mib = lockable_mib(scope.host, sizes(scope)[0]);
@@ -164,11 +154,10 @@ fn beside(scope: &Scope) -> Vec<String> {
     let threads = if scope.effort >= Effort::Default { vec![1, scope.processors] } else { vec![1] };
     let mut words = Vec::new();
     for (beside, _) in BESIDE.into_iter().filter(|(_, kind)| kind.is_some()) {
-        let memory = if beside.ends_with("files") { "shared" } else { "own" };
         for threads in &threads {
             words.extend(others.iter().map(|others| {
                 let mib = sizes(scope)[0];
-                format!("memory={memory} mib={mib} threads={threads} beside={beside} others={others}")
+                format!("memory=own mib={mib} threads={threads} beside={beside} others={others}")
             }));
         }
     }
@@ -234,13 +223,8 @@ const MEMORIES: [(&str, Memory); 6] = [
     ("zeroed-ahead", Memory::Pool(Zeroed::Ahead)),
 ];
 
-const BESIDE: [(&str, Option<Beside>); 5] = [
-    ("none", None),
-    ("files", Some(Beside::Files { is_flushed: false })),
-    ("flushed-files", Some(Beside::Files { is_flushed: true })),
-    ("maps", Some(Beside::Maps)),
-    ("maps-apart", Some(Beside::MapsApart)),
-];
+const BESIDE: [(&str, Option<Beside>); 3] =
+    [("none", None), ("maps", Some(Beside::Maps)), ("maps-apart", Some(Beside::MapsApart))];
 
 /// Whether a cell's memory comes from a pool, and so takes no faults.
 fn is_pool(cell: &Cell) -> bool {
@@ -250,7 +234,6 @@ fn is_pool(cell: &Cell) -> bool {
 /// A cell's parameters.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    writes: bool,
     memory: Memory,
     lines: usize,
     len_bytes: usize,
@@ -263,7 +246,6 @@ struct Asked {
 impl Asked {
     fn of(cell: &Cell) -> Result<Self, Refusal> {
         let asked = Self {
-            writes: cell.choice("access", &[("write", true), ("read", false)])?,
             memory: cell.choice("memory", &MEMORIES)?,
             lines: cell.number("lines")?,
             len_bytes: cell.mib("mib")?,
@@ -292,8 +274,8 @@ impl Asked {
             Some(format!("threads={threads}: take mib={least} at least for so many"))
         } else if self.lock && (is_pool || is_process) {
             Some("lock=yes is for memory=shared, interleaved and own".into())
-        } else if is_process && (lines > 1 || !self.writes) {
-            Some("memory=process takes access=write and lines=1".into())
+        } else if is_process && lines > 1 {
+            Some("memory=process takes lines=1".into())
         } else if (self.others > 0) != self.beside.is_some() {
             Some("others=0 goes with beside=none, and only with it".into())
         } else {
@@ -331,7 +313,7 @@ mod tests {
             ("mib=1 threads=1 others=2", "others=0 goes with beside=none"),
             ("mib=1 threads=1 lines=4096", "lines=4096: takes at most"),
             ("mib=1 threads=1000 memory=zeroed-ahead", "take mib=250 at least"),
-            ("mib=1 threads=1 memory=process access=read", "takes access=write"),
+            ("mib=1 threads=1 memory=process lines=2", "takes lines=1"),
             ("mib=1 threads=1 memory=process lock=yes", "lock=yes is for"),
             ("mib=1 threads=1 memory=other", "interleaved, own, process, zeroed-on-get or zeroed-ahead"),
         ] {

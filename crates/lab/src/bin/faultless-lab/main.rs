@@ -7,7 +7,6 @@ extern crate faultless_console;
 
 mod chart;
 mod compare;
-mod datafile;
 mod measure;
 mod report;
 mod table;
@@ -23,7 +22,7 @@ use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::experiment::processors;
-use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, record, runner, trial};
+use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, runner, trial};
 use faultless_os::host::Host;
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.
@@ -101,8 +100,6 @@ enum Action {
     /// [program: faultless-kernel-lab].
     #[command(disable_help_flag = true)]
     Kernel(Words),
-    /// Write a file of random data for the experiment `files`, which reads FAULTLESS_LAB_DATAFILE.
-    Datafile(datafile::Args),
     Man(ManArgs),
     Completions(CompletionsArgs),
     /// Measure one cell in this process and print it.
@@ -150,7 +147,6 @@ fn run(args: Args) -> Outcome {
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Kernel(words)) => KERNEL.start(&words),
-        Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
             emit(&pages::completions(Args::command(), "faultless-lab", args.shell), ExitCode::SUCCESS)
@@ -222,7 +218,7 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
     let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
     let experiment = found(experiment)?;
-    let cell = record::today(&cell);
+    let cell = experiment.sheet().complete(&cell);
     let bytes = experiment.memory_bytes(&cell).map_err(measure::failure)?;
     if let Some(why) = runner::lacks_memory(bytes) {
         return Err(Failure(format!("{cell}: {why}")));

@@ -71,7 +71,7 @@ impl Touching {
     }
 
     fn steps(&self) -> Vec<Step<Self>> {
-        let Asked { writes, memory, lines, len_bytes, threads, lock, beside, others } = self.asked;
+        let Asked { memory, lines, len_bytes, threads, lock, beside, others } = self.asked;
         let (pages, is_pool) = (self.pages(), matches!(memory, Memory::Pool(_)));
         let is_process = memory == Memory::Process;
         let forks = match beside {
@@ -88,13 +88,8 @@ impl Touching {
             let scrub = Phase::new("scrub", 0, 0).work(len_bytes / LINE_BYTES).sum(len_bytes as u64);
             steps.push((scrub, |this, _| Ok(this.scrub())));
         }
-        if let Some(beside) = beside {
-            let begin = Phase::new("begin", 0, others).up_to(match beside {
-                // Between one fault and one per page of the file, as often as the threads get to it.
-                Beside::Maps | Beside::MapsApart => forks,
-                _ => u64::MAX,
-            });
-            steps.push((begin, |this, _| this.begin()));
+        if beside.is_some() {
+            steps.push((Phase::new("begin", 0, others).up_to(forks), |this, _| this.begin()));
         }
         let touch = |name, faults| Phase::new(name, faults, threads).work(pages * lines.max(TOUCH_ACCESSES));
         // The pages that were zeroed while a thread waited are part of the checksum.
@@ -110,7 +105,7 @@ impl Touching {
             steps.push((end, |this, notes| Others::end(&mut this.others, notes)));
         }
         // The first line of each page, as the second touch left it.
-        let seen = if writes && !is_process { self.sum(SECOND) / lines as u64 } else { 0 };
+        let seen = if !is_process { self.sum(SECOND) / lines as u64 } else { 0 };
         let look = Phase::new("look", 0, 0).up_to(COMMIT_PARTS as u64 + forks).sum(seen);
         steps.push((look, |this, notes| Ok(this.look(notes))));
         steps.push((Phase::new("free", 0, threads), |this, _| this.free()));
@@ -178,7 +173,7 @@ impl Touching {
     fn touch(&mut self, turn: u8, notes: &mut Notes) -> Result<u64, Refusal> {
         let (others_fault, pages) =
             (self.others.is_some() || self.asked.memory == Memory::Process, self.pages());
-        let access = Access { lines: self.asked.lines, writes: self.asked.writes, turn };
+        let access = Access { lines: self.asked.lines, turn };
         notes.add("pages", pages as f64);
         let (done, zeroed) = match &mut self.held {
             Held::Regions(regions) => (touch_regions(regions, self.asked, access)?, 0),

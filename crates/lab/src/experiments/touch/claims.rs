@@ -13,12 +13,7 @@ const PAGES: f64 = 512_000.0;
 
 /// First touches by writing, with nothing before or beside them.
 fn plain<'a>(here: &Here<'a>) -> Cells<'a> {
-    here.cells("touch")
-        .with("access", "write")
-        .with("memory", "shared")
-        .with("lines", 1)
-        .with("lock", "no")
-        .with("beside", "none")
+    here.cells("touch").with("memory", "shared").with("lines", 1).with("lock", "no").with("beside", "none")
 }
 
 /// The same of the most memory that one thread and a thread per processor touched.
@@ -67,7 +62,7 @@ fn committed(here: &Here) -> Series {
 /// The CPU time of a page and the share of it at locks, by threads that touch one mapping; empty where the kernel was not
 /// sampled.
 fn lock_shares(here: &Here) -> String {
-    let cells = here.cells("phases").with("page", "base");
+    let cells = here.cells("phases");
     let part = |cell: Cells| {
         let of = |quantity| cell.of("names", quantity).median();
         let (ns, share) = (of("fault_ns")?, 100.0 * of("locks_share")?);

@@ -10,7 +10,7 @@ const TIMED: &str = "first";
 /// Pages that come zeroed from the kernel or from a pool, of the size that pools have.
 fn zeroed<'a>(here: &Here<'a>, memory: &str) -> Cells<'a> {
     let cells = |memory| {
-        let cells = here.cells("touch").with("access", "write").with("memory", memory);
+        let cells = here.cells("touch").with("memory", memory);
         cells.with("lock", "no").with("beside", "none")
     };
     cells(memory).same("mib", &cells(AHEAD).most("mib"))
@@ -29,7 +29,7 @@ fn full<'a>(here: &Here<'a>, memory: &str) -> Cells<'a> {
 /// Threads that fault in parts of one mapping, of the largest size that one thread touched, too.
 fn one_mapping<'a>(here: &Here<'a>, threads: usize) -> Cells<'a> {
     let cells = || {
-        let cells = here.cells("touch").with("access", "write").with("memory", "shared").with("lines", 1);
+        let cells = here.cells("touch").with("memory", "shared").with("lines", 1);
         cells.with("lock", "no").with("beside", "none")
     };
     cells().with("threads", threads).same("mib", &cells().with("threads", 1).most("mib"))

@@ -19,7 +19,7 @@ const STEPS: [(&str, &str); 4] = [
 
 /// First touches of memory in this arrangement.
 fn arranged<'a>(here: &Here<'a>, memory: &str, threads: usize) -> Cells<'a> {
-    let cells = here.cells("touch").with("access", "write").with("memory", memory).with("lines", 1);
+    let cells = here.cells("touch").with("memory", memory).with("lines", 1);
     cells.with("lock", "no").with("beside", "none").with("threads", threads)
 }
 
@@ -87,10 +87,7 @@ mod tests {
     fn found(slowdowns: [f64; 4]) -> (Verdict, String) {
         let of = |(step, times): (&(&str, &str), f64)| {
             let cell = |threads| {
-                format!(
-                    "touch access=write memory={} lines=1 mib={threads} threads={threads} lock=no beside=none",
-                    step.0
-                )
+                format!("touch memory={} lines=1 mib={threads} threads={threads} lock=no beside=none", step.0)
             };
             [(cell(1), 100.0), (cell(8), 100.0 * times)]
         };
