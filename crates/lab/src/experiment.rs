@@ -208,6 +208,9 @@ impl<T> Trial for Steps<T> {
 /// Cells with their measurements.
 pub type Measured<'a> = [(&'a Cell, &'a Quantities)];
 
+/// A point of a document's: line, x, y.
+pub type DocumentPoint = (&'static str, f64, f64);
+
 /// A chart of cells: one line for each combination of the parameters that differ, `x` aside.
 pub struct Chart {
     /// A fixed name, for its file: `touch-first`.
@@ -227,7 +230,7 @@ pub struct Chart {
     /// Draws a row for each of these instead of a point per cell: word, phase and quantity.
     pub parts: &'static [(&'static str, &'static str, &'static str)],
     /// The document's own points: line, x, y. On an axis of words the line is the word, and x is ignored.
-    pub document: &'static [(&'static str, f64, f64)],
+    pub document: fn() -> Vec<DocumentPoint>,
     /// The remark below the chart.
     pub remark: fn(&Measured) -> Remark,
 }
@@ -243,7 +246,7 @@ impl Chart {
         values: |_, _| Vec::new(),
         place: |_, _| None,
         parts: &[],
-        document: &[],
+        document: Vec::new,
         remark: |_| Remark::default(),
     };
 }

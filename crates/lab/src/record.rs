@@ -485,21 +485,6 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_gone_on_with_where_it_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let cell = Cell::of("another").with("threads", 1).with("access", "read");
-        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
-        record.add(&cell, &sample(1.5)).unwrap();
-        drop(record);
-        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
-        assert_eq!(record.rounds(&cell), 1);
-        record.add(&cell, &sample(2.5)).unwrap();
-        let rows = read_rows(folder.path()).unwrap();
-        assert_eq!(rows.len(), 4);
-        assert_eq!((rows[2].round, rows[2].value, rows[2].cell.as_str()), (2, 2.5, "threads=1 access=read"));
-    }
-
-    #[test]
     fn a_torn_end_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();

@@ -10,7 +10,7 @@ use crate::experiments;
 /// A parameter of an older version: experiment, name, value, and what a cell has instead. `*` is any value, and the same.
 type Renamed = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const RENAMED: [Renamed; 21] = [
+const RENAMED: [Renamed; 20] = [
     ("touch", "access", "write", &[]),
     ("touch", "mappers", "0", &[]),
     ("touch", "mappers", "*", &[("beside", "files")]),
@@ -29,26 +29,32 @@ const RENAMED: [Renamed; 21] = [
     ("major", "source", "swap", &[("from", "swap")]),
     ("major", "source", "anonymous", &[("from", "new")]),
     ("major", "source", "maps", &[("how", "remap"), ("from", "new")]),
-    ("major", "beside", "process", &[("beside", "major-apart")]),
     ("latency", "kib", "*", &[("array", "chain"), ("kib", "*")]),
     ("phases", "page", "base", &[]),
 ];
 
 /// Cells that were measured once and no claim needs: an experiment, and words that they have, old or new. Records are read
 /// without them.
-const GONE: [(&str, &str); 20] = [
+const GONE: [(&str, &str); 27] = [
     ("touch", "access=read"),
     ("touch", "beside=files"),
     ("touch", "beside=flushed-files"),
+    ("major", "beside=process"),
     ("filemap", "how=fault"),
     ("filemap", "how=willneed"),
     ("filemap", "how=populate"),
     ("files", "how=fault order=forward"),
     ("files", "how=willneed"),
     ("files", "how=populate"),
+    ("files", "beside=major-apart"),
     ("chunks", "memory=populate"),
     ("chunks", "memory=thp"),
     ("phases", "page=thp"),
+    ("prefault", "trap=inaccessible"),
+    ("prefault", "trap=read-only"),
+    ("prefault", "trap=non-blocking"),
+    ("prefault", "trap=given-back"),
+    ("prefault", "trap=forked"),
     ("price", "kind=zero-page"),
     ("price", "kind=fork"),
     ("price", "kind=munmap"),
@@ -189,10 +195,7 @@ mod tests {
                 "how=read from=disk mib=128 threads=1 beside=none",
             ),
             ("major source=swap beside=none mib=64", "how=fault from=swap mib=64 threads=1 beside=none"),
-            (
-                "major source=maps beside=process mib=64",
-                "how=remap from=new mib=64 threads=1 beside=major-apart",
-            ),
+            ("major source=maps beside=major mib=64", "how=remap from=new mib=64 threads=1 beside=major"),
         ] {
             assert_eq!(renamed(old), format!("files {new}"));
         }

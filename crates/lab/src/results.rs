@@ -4,7 +4,7 @@
 //! hypervisor took more than [`DISTURBED`] of the processors meanwhile. It also does if a first touch had just cost
 //! [`COLD_TIMES`] its usual price. Disturbed samples are kept, because they hardly move a median.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use faultless_os::page;
 use faultless_prof::price::cold::COLD_TIMES;
@@ -56,7 +56,6 @@ impl Results {
             rounds.entry(cell.clone()).or_default().entry(name.clone()).or_default().push(row.round);
             cells.entry(cell).or_default().entry(name).or_default().push(row.value);
         }
-        cells.values_mut().zip(rounds.values_mut()).for_each(|(cell, rounds)| complete(cell, rounds));
         Ok(Self { cells, rounds, phases, notes: Vec::new(), lacks: Vec::new() })
     }
 
@@ -134,22 +133,6 @@ pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usi
     })
 }
 
-/// Fills in `cpu_ns` as the sum of user and system time where a round lacks it, as in records before November
-/// 2026.
-fn complete(quantities: &mut Quantities, rounds: &mut Rounds) {
-    let phases: BTreeSet<String> = quantities.keys().map(|(phase, _)| phase.clone()).collect();
-    for phase in phases {
-        let part = |quantity| values(quantities, &phase, quantity).unwrap_or_default();
-        let both: Vec<f64> =
-            part("user_ns").iter().zip(part("system_ns")).map(|(user, system)| user + system).collect();
-        if part("cpu_ns").len() < both.len() {
-            let of_user = rounds.get(&(phase.clone(), "user_ns".to_owned())).cloned().unwrap_or_default();
-            rounds.insert((phase.clone(), "cpu_ns".to_owned()), of_user);
-            quantities.insert((phase, "cpu_ns".to_owned()), both);
-        }
-    }
-}
-
 /// CPU time of a phase in each sample, ns. The clocks of the phase's own threads come first, since the clock of
 /// the process may lag behind them.
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
@@ -202,30 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_that_of_the_threads_or_the_process_or_for_old_records_both_parts() {
-        let of = |rows: &[(&str, f64)]| {
-            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
-            let results = Results::of(rows).unwrap();
-            let (_, quantities) = results.all().next().unwrap();
-            cpu_ns(quantities, "first")
+    fn times_are_those_of_the_threads_where_they_told() {
+        let of = |quantities: &[&str]| {
+            let rows =
+                (1..).zip(quantities).map(|(ns, quantity)| row("threads=1", 1, quantity, f64::from(ns)));
+            let results = Results::of(rows.collect()).unwrap();
+            let (_, found) = results.all().next().unwrap();
+            (wall_ns(found, "first").to_vec(), cpu_ns(found, "first"))
         };
-        let old = [("user_ns", 4e6), ("system_ns", 8e6)];
-        assert_eq!(of(&old), [12e6]);
-        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6)]].concat()), [11e6]);
-        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6), (OWN_CPU, 13e6)]].concat()), [13e6]);
-        assert_eq!(of(&[("wall_ns", 1.0)]), [0.0; 0]);
-    }
-
-    #[test]
-    fn wall_time_is_that_of_the_threads_where_they_told() {
-        let of = |rows: &[(&str, f64)]| {
-            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
-            let results = Results::of(rows).unwrap();
-            let (_, quantities) = results.all().next().unwrap();
-            wall_ns(quantities, "first").to_vec()
-        };
-        assert_eq!(of(&[("wall_ns", 9.0)]), [9.0]);
-        assert_eq!(of(&[("wall_ns", 9.0), (OWN_WALL, 5.0)]), [5.0]);
+        assert_eq!(of(&["wall_ns", "cpu_ns"]), (vec![1.0], vec![2.0]));
+        assert_eq!(of(&["wall_ns", "cpu_ns", OWN_WALL, OWN_CPU]), (vec![3.0], vec![4.0]));
+        assert_eq!(of(&["user_ns"]), (vec![], vec![]));
     }
 
     #[test]

@@ -322,17 +322,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_an_error_ended_says_so() {
-        let host = Host::default();
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = open(folder.path());
-        let ended = runner(&host).run(&mut record, |_, _| Err(Refusal("no process".into())), |_| {});
-        assert_eq!(ended, Err(Refusal("no process".into())));
-        let notes = record::read_notes(folder.path()).unwrap();
-        assert_eq!(notes.last().unwrap().text, "stopped by an error: no process");
-    }
-
-    #[test]
     fn every_phase_that_takes_a_tenth_of_the_time_must_be_known() {
         let phases = |noisy_ns: f64| {
             let steady = ("look".to_owned(), vec![100.0; 4]);
@@ -348,30 +337,5 @@ mod tests {
     fn what_no_machine_has_is_refused_with_the_remedy() {
         assert!(lacks_memory(1 << 60).is_some_and(|text| text.contains("free some")));
         assert_eq!(lacks_memory(0), None);
-    }
-
-    #[test]
-    fn an_interrupted_run_keeps_what_it_has_and_goes_on_later() {
-        let host = Host::default();
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = open(folder.path());
-        let mut left = 3;
-        let ended = runner(&host).run(
-            &mut record,
-            |_, _| {
-                left -= 1;
-                Ok((left >= 0).then(|| sample(1.0)))
-            },
-            |_| {},
-        );
-        assert_eq!(ended, Ok(Ended::Interrupted));
-        let cells = runner(&host).cells().unwrap();
-        let taken = |record: &Record| cells.iter().map(|(cell, _)| record.rounds(cell)).sum::<u32>();
-        assert_eq!(taken(&record), 3);
-        drop(record);
-        let mut record = open(folder.path());
-        assert_eq!(taken(&record), 3);
-        assert_eq!(runner(&host).run(&mut record, |_, _| Ok(Some(sample(1.0))), |_| {}), Ok(Ended::Finished));
-        assert!(cells.iter().all(|(cell, _)| record.rounds(cell) >= 2));
     }
 }

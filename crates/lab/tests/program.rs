@@ -252,23 +252,6 @@ fn wrong_words_are_answered_with_the_remedy() {
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
-/// A file system of a few pages.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(at: &Path) -> Option<Self> {
-        let words = ["-t", "tmpfs", "-o", "size=32k", "tmpfs", path(at)];
-        let done = Command::new("mount").args(words).stderr(Stdio::null()).status();
-        done.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 /// Checks the message and the record of a run that could not write all of it.
 fn assert_kept_and_marked(record: &Path, output: &Output, why: &str) {
     let (code, _, stderr) = told(output);
@@ -291,17 +274,6 @@ fn a_record_that_can_not_grow_keeps_whole_samples_and_says_why_it_ended() {
     assert_kept_and_marked(folder.path(), &output, "samples.csv: File too large");
     let note = last_note(folder.path());
     assert!(note.contains("stopped by an error") && note.contains("samples.csv"), "{note}");
-}
-
-#[test]
-fn on_a_full_disk_whole_samples_are_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mount(folder.path()) else {
-        return faultless_wants::missing_feature("mounts", "no small file system, which takes root");
-    };
-    let record = small.0.join("record");
-    let output = lab(&["touch", "--quick", "-o", path(&record)]).output().unwrap();
-    assert_kept_and_marked(&record, &output, "No space left on device");
 }
 
 #[test]
@@ -384,22 +356,6 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     assert!(json["figures"].as_array().unwrap().iter().any(|figure| figure["quantity"] == "minor_faults"));
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("fault-rate with mib=4 threads=1,2 memory=own"), "the page says what was asked");
-}
-
-/// Records of an earlier version name the record that planned their rounds.
-#[test]
-fn a_record_whose_plan_names_a_pilot_is_read() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let (a, page) = (elsewhere.path().join("planned"), elsewhere.path().join("page.html"));
-    fs::create_dir(&a).unwrap();
-    for name in ["samples.csv", "host.txt", "notes.csv"] {
-        fs::copy(folder().join(name), a.join(name)).unwrap();
-    }
-    let plan = fs::read_to_string(folder().join("plan.json")).unwrap();
-    fs::write(a.join("plan.json"), plan.replacen('{', "{\n  \"pilot\": \"pilot\",", 1)).unwrap();
-    let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
-    assert_eq!(code, Some(0), "{errors}");
-    assert!(text.contains(" samples ("), "{text}");
 }
 
 /// The kernel lab is started with all words as they are; a record of it belongs to it.

@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use faultless_os::touch::{Churner, Reader, Region};
+use faultless_os::touch::{Churner, Region};
 use faultless_os::{counters, page};
 
 use super::data::{Data, places, without_read_ahead};
@@ -21,8 +21,6 @@ pub(super) enum Beside {
     MapsApart,
     /// Threads take major faults of a file.
     Major,
-    /// A process does.
-    MajorApart,
     /// Threads read the same places with read(2).
     Read,
     /// Threads compute.
@@ -43,8 +41,7 @@ impl Beside {
                 Ok(Region::new(mapped_bytes, page::size())?.len_bytes() as u64)
             })),
             Self::MapsApart => {
-                let children =
-                    (0..count).map(|_| Churner::new(mapped_bytes).map(|child| (child.pid(), child)));
+                let children = (0..count).map(|_| Churner::new(mapped_bytes));
                 Ok(Others::processes(children.collect::<Result<_, _>>()?))
             }
             Self::Spin => Ok(Others::threads(count, 1, || {
@@ -52,7 +49,7 @@ impl Beside {
                 while counters::thread_cpu_ns() - begin_ns < SPIN_NS {}
                 Ok(1)
             })),
-            Self::Major | Self::MajorApart | Self::Read => self.waiting(count, len_bytes),
+            Self::Major | Self::Read => self.waiting(count, len_bytes),
         }
     }
 
@@ -60,11 +57,6 @@ impl Beside {
         let (Data { file, .. }, places) = (Data::written(len_bytes)?, places(len_bytes));
         file.sync_all()?;
         memory::forget(&file, len_bytes, "major faults")?;
-        if self == Self::MajorApart {
-            let children =
-                (0..count).map(|_| Reader::new(&file, len_bytes, &places).map(|child| (child.pid(), child)));
-            return Ok(Others::processes(children.collect::<Result<_, _>>()?));
-        }
         Ok(Others::threads(count, places.len() as u64, move || {
             memory::forget(&file, len_bytes, "major faults")?;
             if self == Self::Major {

@@ -25,7 +25,9 @@ use faultless_os::advise;
 use super::threshold;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
-use crate::experiment::{Chart, Column, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial};
+use crate::experiment::{
+    Chart, Column, DocumentPoint, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial,
+};
 use crate::results::{Quantities, faults, wall_ms};
 use pipeline::{MEMORIES, Memory, Plan};
 
@@ -138,7 +140,7 @@ const CHARTS: &[Chart] = &[
             (Ok(8), Ok(1)) => us_per_chunk(cell, found),
             _ => Vec::new(),
         },
-        document: &points(),
+        document: points,
         ..Chart::BLANK
     },
     Chart {
@@ -187,13 +189,8 @@ fn document_totals() -> Vec<DocumentRow> {
 }
 
 /// Two systems on which blocks were mapped anew, as points of the chart: the document gives ms for all of its chunks.
-const fn points() -> [(&'static str, f64, f64); 8] {
-    let mut points = [("", 0.0, 0.0); 8];
-    let mut at = 0;
-    while at < points.len() {
-        let (name, ms) = DOCUMENT_MS[at / 2];
-        points[at] = (name, [8.0, 1.0][at % 2], ms[at % 2] * 1e3 / DOCUMENT_CHUNKS as f64);
-        at += 1;
-    }
-    points
+fn points() -> Vec<DocumentPoint> {
+    let us = |ms: f64| ms * 1e3 / DOCUMENT_CHUNKS as f64;
+    let systems = DOCUMENT_MS[..4].iter();
+    systems.flat_map(|(name, [eight, one])| [(*name, 8.0, us(*eight)), (*name, 1.0, us(*one))]).collect()
 }

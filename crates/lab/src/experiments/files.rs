@@ -11,9 +11,8 @@
 //!
 //! "Bringing The Hardware And Windows To Its Limits" calls hard faults "very slow" without a figure, and a footnote of
 //! "A queue of page faults" says that a thread which waits for one blocked threads with virtual memory operations. With
-//! `beside=major` a thread takes major faults of a file meanwhile. With `beside=major-apart` a process does, which shares
-//! the disk and the processors and not the address space. With `beside=read` a thread waits for the same disk in read(2),
-//! and with `beside=spin` it only computes: so what is left is the wait inside a fault.
+//! `beside=major` a thread takes major faults of a file meanwhile. With `beside=read` a thread waits for the same disk in
+//! read(2), and with `beside=spin` it only computes: so what is left is the wait inside a fault.
 //!
 //! The file is temporary, in TMPDIR.
 
@@ -46,7 +45,7 @@ static SHEET: Sheet = Sheet {
         Parameter::usual("from", "cache", "cache or disk (a file), swap, new"),
         Parameter::named("mib", "MiB in all"),
         Parameter::usual("threads", "1", "threads, each a part"),
-        Parameter::usual("beside", "none", "of remap: major, major-apart, read or spin"),
+        Parameter::usual("beside", "none", "of remap: major, read or spin"),
     ],
     varied: VARIED,
     columns: COLUMNS,
@@ -123,10 +122,9 @@ enum From {
     New,
 }
 
-const BESIDE: [(&str, Option<Beside>); 5] = [
+const BESIDE: [(&str, Option<Beside>); 4] = [
     ("none", None),
     ("major", Some(Beside::Major)),
-    ("major-apart", Some(Beside::MajorApart)),
     ("read", Some(Beside::Read)),
     ("spin", Some(Beside::Spin)),
 ];
@@ -244,7 +242,7 @@ mod tests {
             ("mib=1 beside=major", "for how=remap"),
             ("mib=1 how=remap", "takes from=new"),
             ("mib=1 how=read from=swap", "takes a file"),
-            ("mib=1 how=remap from=new beside=program", "none, major, major-apart, read or spin"),
+            ("mib=1 how=remap from=new beside=program", "none, major, read or spin"),
         ] {
             let refused = Asked::of(&SHEET.cell(words)).unwrap_err().0;
             assert!(refused.contains(expected), "{words}: {refused}");

@@ -266,7 +266,7 @@ const CHARTS: &[Chart] = &[
         x_label: "part of the fault path",
         y_label: "share of the fault path's time",
         parts: &SHARES,
-        document: &[("zeroing", 0.0, 0.1125 / 0.6)],
+        document: || vec![("zeroing", 0.0, 0.1125 / 0.6)],
         remark: |_| {
             Remark::new(
                 "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",

@@ -24,8 +24,8 @@ use super::memory;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope, Sheet,
-    Step, Steps, Trial,
+    Chart, Column, DocumentPoint, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark,
+    Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 
@@ -292,15 +292,9 @@ const DOCUMENT_MS: [(&str, usize, f64); 6] = [
 ];
 
 /// The same as points of the chart.
-const fn points() -> [(&'static str, f64, f64); DOCUMENT_MS.len()] {
-    let mut points = [("", 0.0, 0.0); DOCUMENT_MS.len()];
-    let mut at = 0;
-    while at < points.len() {
-        let (array, stride, ms) = DOCUMENT_MS[at];
-        points[at] = (array, stride as f64, us_per_mib(ms));
-        at += 1;
-    }
-    points
+fn points() -> Vec<DocumentPoint> {
+    const MIB: f64 = 256.0;
+    DOCUMENT_MS.map(|(array, stride, ms)| (array, stride as f64, ms * 1e3 / MIB)).to_vec()
 }
 
 fn durations_of_document() -> Vec<DocumentRow> {
@@ -324,17 +318,12 @@ const CHARTS: &[Chart] = &[
             let mib = cell.number("mib").unwrap_or(1) as f64;
             values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
         },
-        document: &points(),
+        document: points,
         remark: plateau_found,
         ..Chart::BLANK
     },
     chain::CHART,
 ];
-
-/// The document's array has 256 MiB.
-const fn us_per_mib(ms: f64) -> f64 {
-    ms * 1e3 / 256.0
-}
 
 /// A step belongs to the plateau if it saves less than this share. Beyond a cache line, half the lines take
 /// half the time.

@@ -293,13 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_writes_every_page_of_its_block() {
-        assert_eq!(cycle(640 << 10).0, (640 << 10) / page::size() as u64);
-        assert_eq!(later_cycles(64 << 10), 2);
-        assert_eq!(later_cycles(4), 64);
-    }
-
-    #[test]
     fn what_glibc_always_maps_takes_a_fault_per_page() {
         let of =
             |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.steps()[2].0.faults.clone();

@@ -286,22 +286,11 @@ fn beside(found: &Quantities) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn memory_left_out_by_an_engine_shows() {
         let mut memory = vec![0_u8; 2 * page::size()];
         assert_eq!(read_and_mark(&mut memory), 0);
         assert_eq!(read_and_mark(&mut memory), 2);
-    }
-
-    #[test]
-    fn every_block_comes_once() {
-        let [memory, set] = [3 << 20, 1].map(|bytes| Region::base_pages(bytes, page::size()).unwrap());
-        let engine = Present::named("cached").unwrap();
-        let (block_bytes, batch_blocks) = (page::size(), (1 << 20) / page::size());
-        let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };
-        let begins: BTreeSet<_> = (0..trial.blocks()).map(|at| trial.block(at).as_ptr().addr()).collect();
-        assert_eq!(begins.len(), trial.blocks());
     }
 }

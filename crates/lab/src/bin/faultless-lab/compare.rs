@@ -120,17 +120,11 @@ fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>,
     ] {
         if !notes.is_empty() {
             caveats.push(format!("{which}: {} {what}:", counted(notes.len(), of)));
-            caveats.extend(notes.iter().take(NAMED).map(|note| named(note)));
+            caveats.extend(notes.iter().take(NAMED).map(ToString::to_string));
             caveats.extend((notes.len() > NAMED).then(|| format!("and {} more", notes.len() - NAMED)));
         }
     }
     Ok(caveats)
-}
-
-/// A note; what was refused often names its cell itself.
-fn named(note: &Note) -> String {
-    let cell = format!("{} {}: ", note.experiment, note.cell);
-    format!("{cell}{}", note.text.strip_prefix(&cell).unwrap_or(&note.text))
 }
 
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {

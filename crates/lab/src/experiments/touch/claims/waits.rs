@@ -76,39 +76,3 @@ pub(super) fn claim() -> Claim {
     .beside(places)
     .why("a thread per processor, each with a mapping of its own, over as many processes, each against one of its kind")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::claim::record;
-    use faultless_trace::verdict::Verdict;
-
-    /// Eight threads take so many times what one takes.
-    fn found(slowdowns: [f64; 4]) -> (Verdict, String) {
-        let of = |(step, times): (&(&str, &str), f64)| {
-            let cell = |threads| {
-                format!("touch memory={} lines=1 mib={threads} threads={threads} lock=no beside=none", step.0)
-            };
-            [(cell(1), 100.0), (cell(8), 100.0 * times)]
-        };
-        let walls: Vec<_> = STEPS.iter().zip(slowdowns).flat_map(of).collect();
-        let rows = walls.iter().flat_map(|(cell, ns)| {
-            [(cell.as_str(), "first", "wall_ns", *ns), (cell.as_str(), "first", "processors", 8.0)]
-        });
-        let found = claim().judge(&record(&rows.collect::<Vec<_>>()));
-        (found.verdict, found.ours)
-    }
-
-    #[test]
-    fn the_lock_is_named_where_the_time_is_lost() {
-        let (verdict, ours) = found([2.0, 2.0, 2.0, 1.0]);
-        assert_eq!(verdict, Verdict::Reproduced, "{ours}");
-        assert!(ours.contains("waits at the address space") && !ours.contains("VMA"), "{ours}");
-        let (verdict, ours) = found([2.0, 1.0, 1.0, 1.0]);
-        assert_eq!(verdict, Verdict::Refuted, "{ours}");
-        assert!(ours.contains("waits at the page-table lock"), "{ours}");
-        let (verdict, ours) = found([1.9; 4]);
-        assert_eq!(verdict, Verdict::Refuted, "what processes lose too is not the process: {ours}");
-        assert!(ours.contains("waits at the machine"), "{ours}");
-    }
-}
