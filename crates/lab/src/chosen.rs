@@ -17,7 +17,7 @@ use crate::experiment::{
     Column, DocumentRow, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial, processors,
 };
 use crate::experiments;
-use crate::results::{Quantities, Results, values};
+use crate::results::{Quantities, Results};
 
 /// An experiment, or a part of it, with all of its cells or chosen ones.
 pub struct Chosen {
@@ -230,8 +230,8 @@ pub struct GridRow {
 }
 
 impl Grid {
-    /// The cells of an experiment, or of the part of it, in their document's columns. Without such columns: wall time and
-    /// faults of each phase. A parameter is left out where every row has its usual value.
+    /// The cells of an experiment, or of the part of it, in their columns. A parameter is left out where every row has its
+    /// usual value.
     pub fn new(experiment: &dyn Experiment, part: Option<&'static Part>, results: &Results) -> Self {
         Self::of(experiment.sheet(), part, results, |cell| part.is_none_or(|part| (part.has)(cell)))
     }
@@ -269,9 +269,6 @@ impl Grid {
         let names: Vec<String> = told.map(|parameter| parameter.name.to_owned()).collect();
         let parameters = |of: &dyn Fn(&str) -> String| names.iter().map(|name| of(name)).collect::<Vec<_>>();
         let own = |cell: &Cell| parameters(&|name| cell.text(name).unwrap_or_default().to_owned());
-        if columns.is_empty() {
-            return Self::of_phases(names.clone(), results.phases(sheet.name), &cells, own);
-        }
         let exactly = |value: f64| Interval { value, low: value, high: value };
         let theirs = theirs.iter().map(|(of, figures)| GridRow {
             is_document: true,
@@ -305,32 +302,6 @@ impl Grid {
             }
         }
         self
-    }
-
-    fn of_phases(
-        names: Vec<String>,
-        phases: &[String],
-        cells: &[(&Cell, &Quantities)],
-        own: impl Fn(&Cell) -> Vec<String>,
-    ) -> Self {
-        const QUANTITIES: [(&str, &str, f64); 2] = [("wall_ns", "ms", 1e-6), ("minor_faults", "faults", 1.0)];
-        let columns: Vec<_> = phases
-            .iter()
-            .flat_map(|phase| QUANTITIES.iter().map(move |quantity| (phase, quantity)))
-            .collect();
-        let rows = cells.iter().map(|(cell, found)| {
-            let figure = |(phase, (quantity, _, scale)): &(&String, &(&str, &str, f64))| {
-                let values = values(found, phase, quantity)?;
-                median_interval(&values.iter().map(|value| value * scale).collect::<Vec<_>>())
-            };
-            GridRow {
-                is_document: false,
-                parameters: own(cell),
-                figures: columns.iter().map(figure).collect(),
-            }
-        });
-        let heads = columns.iter().map(|(phase, (_, unit, _))| format!("{phase} {unit}")).collect();
-        Self { rows: rows.collect(), heads: [names, heads] }
     }
 }
 

@@ -329,7 +329,7 @@ pub struct Sheet {
     pub parameters: &'static [Parameter],
     /// Parameters that keep all their values where nobody chooses one; the others have their usual value then.
     pub varied: &'static [&'static str],
-    /// The document's columns. Without any, each phase has its wall time and its faults.
+    /// The document's columns.
     pub columns: &'static [Column],
     /// The document's rows.
     pub theirs: fn() -> Vec<DocumentRow>,

@@ -33,36 +33,20 @@ const RENAMED: [Renamed; 20] = [
     ("phases", "page", "base", &[]),
 ];
 
-/// Cells that were measured once and no claim needs: an experiment, and words that they have, old or new. Records are read
-/// without them.
-const GONE: [(&str, &str); 27] = [
-    ("touch", "access=read"),
-    ("touch", "beside=files"),
-    ("touch", "beside=flushed-files"),
-    ("major", "beside=process"),
-    ("filemap", "how=fault"),
-    ("filemap", "how=willneed"),
-    ("filemap", "how=populate"),
-    ("files", "how=fault order=forward"),
-    ("files", "how=willneed"),
-    ("files", "how=populate"),
-    ("files", "beside=major-apart"),
-    ("chunks", "memory=populate"),
-    ("chunks", "memory=thp"),
-    ("phases", "page=thp"),
-    ("prefault", "trap=inaccessible"),
-    ("prefault", "trap=read-only"),
-    ("prefault", "trap=non-blocking"),
-    ("prefault", "trap=given-back"),
-    ("prefault", "trap=forked"),
-    ("price", "kind=zero-page"),
-    ("price", "kind=fork"),
-    ("price", "kind=munmap"),
-    ("price", "kind=dontneed"),
-    ("price", "kind=free"),
-    ("price", "kind=mremap-aligned"),
-    ("price", "kind=mremap-beside page=thp"),
-    ("price", "kind=mprotect"),
+/// Cells that were measured once and that no claim needs: an experiment, and values of a parameter, old or new. Records are
+/// read without them.
+const GONE: [(&str, &str, &[&str]); 11] = [
+    ("touch", "access", &["read"]),
+    ("touch", "beside", &["files", "flushed-files"]),
+    ("filemap", "how", &["fault", "willneed", "populate"]),
+    ("files", "how", &["willneed", "populate"]),
+    ("files", "order", &["forward"]),
+    ("files", "beside", &["major-apart"]),
+    ("major", "beside", &["process"]),
+    ("chunks", "memory", &["populate", "thp"]),
+    ("phases", "page", &["thp"]),
+    ("prefault", "trap", &["inaccessible", "read-only", "non-blocking", "given-back", "forked"]),
+    ("price", "kind", &["zero-page", "fork", "munmap", "dontneed", "free", "mremap-aligned", "mprotect"]),
 ];
 
 /// The experiment that another of an older version has become a part of.
@@ -98,8 +82,11 @@ pub(crate) fn cell(old: &Cell) -> Option<Cell> {
         _ => {}
     }
     let has =
-        |cell: &Cell, words: &str| words.split(' ').all(|word| cell.words().iter().any(|own| own == word));
-    if GONE.iter().any(|(of, words)| *of == old.experiment && (has(old, words) || has(&new, words))) {
+        |cell: &Cell, name: &str, values: &[&str]| cell.text(name).is_ok_and(|own| values.contains(&own));
+    let is_gone = |(of, name, values): &(&str, &str, &[&str])| {
+        *of == old.experiment && (has(old, name, values) || has(&new, name, values))
+    };
+    if GONE.iter().any(is_gone) {
         return None;
     }
     let found = experiments::find(experiment(&old.experiment));

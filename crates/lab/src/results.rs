@@ -30,6 +30,8 @@ pub struct Results {
     pub notes: Vec<Note>,
     /// The files that the record was stored without.
     pub lacks: Vec<&'static str>,
+    /// Whether a table ended inside a line, as after a crash or on a full disk.
+    pub is_torn: bool,
 }
 
 /// Samples in the order of the rounds, by phase and quantity.
@@ -56,7 +58,7 @@ impl Results {
             rounds.entry(cell.clone()).or_default().entry(name.clone()).or_default().push(row.round);
             cells.entry(cell).or_default().entry(name).or_default().push(row.value);
         }
-        Ok(Self { cells, rounds, phases, notes: Vec::new(), lacks: Vec::new() })
+        Ok(Self { cells, rounds, phases, ..Self::default() })
     }
 
     /// Why cells were not measured, each once. A cell that was refused and measured later is not among them.

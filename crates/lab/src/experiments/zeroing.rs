@@ -19,7 +19,9 @@ use faultless_os::zero::{self, Present};
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
-use crate::experiment::{Chart, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial};
+use crate::experiment::{
+    Chart, Column, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
@@ -40,6 +42,10 @@ static SHEET: Sheet = Sheet {
         Parameter::named("from", "hot: one block again and again; cold: more memory than caches hold"),
         Parameter::named("order", "log2 of the base pages of a block, up to 10"),
         Parameter::named("mib", "MiB that are zeroed in all"),
+    ],
+    columns: &[
+        Column { head: "zeroing ns/page", values: |_, found| zero_ns(found) },
+        Column { head: "reading a set elsewhere, times", values: |_, found| beside(found) },
     ],
     charts: CHARTS,
     claims: claims::claims,

@@ -11,7 +11,7 @@ mod measure;
 mod report;
 mod table;
 
-use measure::{Form, Run};
+use measure::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,9 +73,6 @@ struct Args {
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
-    /// Print a row of comma-separated values for each figure: median and 95 % interval.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,13 +159,8 @@ fn run(args: Args) -> Outcome {
                 args.experiments.into_iter().partition(|word| word.contains('='));
             let names = chosen(&names)?;
             let folder = args.output.unwrap_or_else(|| default_folder(&names, &parameters, effort).into());
-            let form = match (args.json, args.csv) {
-                (true, _) => Form::Json,
-                (_, true) => Form::Csv,
-                _ => Form::Text,
-            };
-            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
-            measure::run(Run { names, parameters, effort, rounds, folder: &folder, form })
+            let (parameters, rounds, json) = (parameters.as_slice(), args.rounds, args.json);
+            measure::run(Run { names, parameters, effort, rounds, folder: &folder, json })
         }
     }
 }
