@@ -232,7 +232,7 @@ pub struct Chart {
     /// The document's own points: line, x, y. On an axis of words the line is the word, and x is ignored.
     pub document: fn() -> Vec<DocumentPoint>,
     /// The remark below the chart.
-    pub remark: fn(&Measured) -> Remark,
+    pub remark: &'static str,
 }
 
 impl Chart {
@@ -247,24 +247,8 @@ impl Chart {
         place: |_, _| None,
         parts: &[],
         document: Vec::new,
-        remark: |_| Remark::default(),
+        remark: "",
     };
-}
-
-/// A remark on a chart, and the position along its axis.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remark {
-    /// A sentence or two.
-    pub text: String,
-    /// The position to mark.
-    pub at: Option<f64>,
-}
-
-impl Remark {
-    /// A remark without a position.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), at: None }
-    }
 }
 
 /// A figure of a cell, as its document has it.

@@ -28,7 +28,7 @@ use super::team;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps, Trial,
+    Chart, Column, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values};
 
@@ -267,11 +267,7 @@ const CHARTS: &[Chart] = &[
         y_label: "share of the fault path's time",
         parts: &SHARES,
         document: || vec![("zeroing", 0.0, 0.1125 / 0.6)],
-        remark: |_| {
-            Remark::new(
-                "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
-            )
-        },
+        remark: "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
         ..Chart::BLANK
     },
     Chart {
@@ -281,12 +277,8 @@ const CHARTS: &[Chart] = &[
         x_label: "part of the fault path",
         y_label: "ns of CPU time per page",
         parts: &COSTS,
-        remark: |_| {
-            Remark::new(
-                "Without waiting, a page costs as much CPU time with many threads as with one. Threads beyond the \
+        remark: "Without waiting, a page costs as much CPU time with many threads as with one. Threads beyond the \
                  processors take turns, so they add little waiting.",
-            )
-        },
         ..Chart::BLANK
     },
 ];

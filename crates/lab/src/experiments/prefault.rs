@@ -27,9 +27,7 @@ use faultless_prof::price::work;
 use super::memory;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
-use crate::experiment::{
-    Chart, Column, DocumentRow, Effort, Experiment, Parameter, Remark, Scope, Sheet, Trial,
-};
+use crate::experiment::{Chart, Column, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial};
 use crate::results::{Quantities, faults, wall_ns};
 use mixed::MEAN;
 
@@ -228,6 +226,6 @@ const CHARTS: &[Chart] = &[Chart {
             ("memset, switched off", 1e6, 3.92),
         ]
     },
-    remark: |_| Remark::new("The document's second figure for memset is of five million operations."),
+    remark: "The document's second figure for memset is of five million operations.",
     ..Chart::BLANK
 }];
