@@ -17,7 +17,7 @@ use crate::experiment::{
     Column, DocumentRow, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial, processors,
 };
 use crate::experiments;
-use crate::results::{Quantities, Results, values};
+use crate::results::{Quantities, Results};
 
 /// An experiment, or a part of it, with all of its cells or chosen ones.
 pub struct Chosen {
@@ -230,8 +230,8 @@ pub struct GridRow {
 }
 
 impl Grid {
-    /// The cells of an experiment, or of the part of it, in their document's columns. Without such columns: wall time and
-    /// faults of each phase. A parameter is left out where every row has its usual value.
+    /// The cells of an experiment, or of the part of it, in their columns. A parameter is left out where every row has its
+    /// usual value.
     pub fn new(experiment: &dyn Experiment, part: Option<&'static Part>, results: &Results) -> Self {
         Self::of(experiment.sheet(), part, results, |cell| part.is_none_or(|part| (part.has)(cell)))
     }
@@ -269,9 +269,6 @@ impl Grid {
         let names: Vec<String> = told.map(|parameter| parameter.name.to_owned()).collect();
         let parameters = |of: &dyn Fn(&str) -> String| names.iter().map(|name| of(name)).collect::<Vec<_>>();
         let own = |cell: &Cell| parameters(&|name| cell.text(name).unwrap_or_default().to_owned());
-        if columns.is_empty() {
-            return Self::of_phases(names.clone(), results.phases(sheet.name), &cells, own);
-        }
         let exactly = |value: f64| Interval { value, low: value, high: value };
         let theirs = theirs.iter().map(|(of, figures)| GridRow {
             is_document: true,
@@ -306,32 +303,6 @@ impl Grid {
         }
         self
     }
-
-    fn of_phases(
-        names: Vec<String>,
-        phases: &[String],
-        cells: &[(&Cell, &Quantities)],
-        own: impl Fn(&Cell) -> Vec<String>,
-    ) -> Self {
-        const QUANTITIES: [(&str, &str, f64); 2] = [("wall_ns", "ms", 1e-6), ("minor_faults", "faults", 1.0)];
-        let columns: Vec<_> = phases
-            .iter()
-            .flat_map(|phase| QUANTITIES.iter().map(move |quantity| (phase, quantity)))
-            .collect();
-        let rows = cells.iter().map(|(cell, found)| {
-            let figure = |(phase, (quantity, _, scale)): &(&String, &(&str, &str, f64))| {
-                let values = values(found, phase, quantity)?;
-                median_interval(&values.iter().map(|value| value * scale).collect::<Vec<_>>())
-            };
-            GridRow {
-                is_document: false,
-                parameters: own(cell),
-                figures: columns.iter().map(figure).collect(),
-            }
-        });
-        let heads = columns.iter().map(|(phase, (_, unit, _))| format!("{phase} {unit}")).collect();
-        Self { rows: rows.collect(), heads: [names, heads] }
-    }
 }
 
 #[cfg(test)]
@@ -352,15 +323,14 @@ mod tests {
 
     #[test]
     fn parameters_choose_cells_and_the_rest_is_usual() {
-        let touch =
-            |rest: &str| format!("access=write memory=shared lines=1 {rest} lock=no beside=none others=0");
+        let touch = |rest: &str| format!("memory=shared lines=1 {rest} lock=no beside=none others=0");
         assert_eq!(
             cells("touch", &["mib=2000", "threads=1..3,8"]).unwrap(),
             [1, 2, 3, 8].map(|count| touch(&format!("mib=2000 threads={count}")))
         );
-        let beside = cells("touch", &["beside=files", "others=1,2", "threads=3"]).unwrap();
+        let beside = cells("touch", &["beside=maps", "others=1,2", "threads=3"]).unwrap();
         assert!(
-            beside.len() == 2 && beside[1].ends_with("threads=3 lock=no beside=files others=2"),
+            beside.len() == 2 && beside[1].ends_with("threads=3 lock=no beside=maps others=2"),
             "{beside:?}"
         );
         let all = cells("touch", &["threads=all"]).unwrap();
@@ -383,36 +353,28 @@ mod tests {
             refused("stride", &["megabytes=1"]),
             "stride has no parameter megabytes; it has array, mib, stride, kib"
         );
-        assert!(refused("touch", &["threads=4..1"]).contains("the smaller one first"));
         assert!(refused("touch", &["threads="]).contains("NAME=VALUE"));
         assert!(refused("touch", &["mib=1..5000"]).contains("name fewer values"));
         assert!(refused("prefault", &["trap=none", "way=none"]).contains("no cell with"));
         assert_eq!(refused("touch", &["mib=4", "threads=foo"]), "touch: threads=foo: threads is a number");
-        assert_eq!(
-            refused("copy", &["kind=copy", "kind=read"]),
-            "copy: kind is given twice: write kind=copy,read"
-        );
     }
 
     #[test]
     fn a_value_that_no_cell_takes_is_refused_before_any_is_measured() {
         for (experiment, word) in [
-            ("touch", "access=foo"),
             ("touch", "lock=maybe"),
             ("touch", "threads=0"),
             ("copy", "kind=foo"),
             ("copy", "kind=copy,foo"),
             ("copy", "threads=0"),
-            ("filemap", "how=foo"),
+            ("files", "how=foo"),
             ("files", "from=foo"),
-            ("major", "order=foo"),
             ("major", "beside=foo"),
             ("threshold", "allocator=foo"),
             ("chunks", "memory=foo"),
             ("chunks", "queue=0"),
             ("prefault", "way=foo"),
             ("prefault", "trap=foo"),
-            ("phases", "page=foo"),
             ("phases", "samples=0"),
             ("fault-rate", "memory=foo"),
             ("fault-rate", "lines=1,4096"),
@@ -433,7 +395,7 @@ mod tests {
     #[test]
     fn a_combination_that_the_experiment_does_not_have_is_left_out() {
         let major = |words: &[&str]| cells("major", words).unwrap().len();
-        assert_eq!([major(&["from=disk"]), major(&["from=disk,new"]), major(&["how=remap"])], [1, 7, 5]);
+        assert_eq!([major(&["from=disk"]), major(&["from=disk,new"]), major(&["how=remap"])], [1, 6, 4]);
         assert!(cells("major", &["from=disk", "beside=major"]).unwrap_err().contains("for how=remap"));
     }
 
@@ -467,24 +429,5 @@ mod tests {
         assert_eq!(heads(vec![row("read", "timed")]), "limit ms, limit GB/s");
         let copies = heads(vec![row("copy", "cold"), row("copy", "warm")]);
         assert!(copies.starts_with("cold ms") && !copies.contains("limit"), "{copies}");
-    }
-
-    #[test]
-    fn a_grid_has_the_documents_rows_before_ours() {
-        let row = |round, value| Row {
-            experiment: "stride".into(),
-            cell: "array=ones mib=256 stride=16".into(),
-            round,
-            phase: "timed".into(),
-            quantity: "wall_ns".into(),
-            value,
-        };
-        let results = Results::of(vec![row(1, 30e6), row(2, 32e6), row(3, 31e6)]).unwrap();
-        let grid = all("stride").grid(&results);
-        assert_eq!(grid.heads, [vec!["array", "mib", "stride"], vec!["duration ms"]]);
-        let (theirs, ours): (Vec<&GridRow>, _) = grid.rows.iter().partition(|row| row.is_document);
-        assert!(theirs.iter().any(|row| row.parameters == ["ones", "256", "16"]
-            && row.figures[0].map(|figure| figure.value) == Some(26.0)));
-        assert_eq!((ours.len(), ours[0].figures[0].unwrap().value), (1, 31.0));
     }
 }

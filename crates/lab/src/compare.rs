@@ -158,18 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_like_itself() {
-        let a = results(&[
-            ("", "first", "wall_ns", &[1e6, 2e6, 3e6]),
-            ("", "first", "minor_faults", &[0.0, 0.0, 0.0]),
-            ("", "machine", "others_share", &[0.0, 0.5, 0.0]),
-        ]);
-        let changes = compare(&a, &a);
-        assert_eq!(changes.len(), 2, "the machine's shares are no results");
-        assert!(changes.iter().all(|change| change.kind == Direction::Alike));
-    }
-
-    #[test]
     fn a_few_faults_and_microseconds_are_nothing_and_from_none_to_many_is_more() {
         let a = results(&[
             ("", "second", "minor_faults", &[2.0; 5]),

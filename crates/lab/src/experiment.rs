@@ -208,6 +208,9 @@ impl<T> Trial for Steps<T> {
 /// Cells with their measurements.
 pub type Measured<'a> = [(&'a Cell, &'a Quantities)];
 
+/// A point of a document's: line, x, y.
+pub type DocumentPoint = (&'static str, f64, f64);
+
 /// A chart of cells: one line for each combination of the parameters that differ, `x` aside.
 pub struct Chart {
     /// A fixed name, for its file: `touch-first`.
@@ -227,9 +230,9 @@ pub struct Chart {
     /// Draws a row for each of these instead of a point per cell: word, phase and quantity.
     pub parts: &'static [(&'static str, &'static str, &'static str)],
     /// The document's own points: line, x, y. On an axis of words the line is the word, and x is ignored.
-    pub document: &'static [(&'static str, f64, f64)],
+    pub document: fn() -> Vec<DocumentPoint>,
     /// The remark below the chart.
-    pub remark: fn(&Measured) -> Remark,
+    pub remark: &'static str,
 }
 
 impl Chart {
@@ -243,25 +246,9 @@ impl Chart {
         values: |_, _| Vec::new(),
         place: |_, _| None,
         parts: &[],
-        document: &[],
-        remark: |_| Remark::default(),
+        document: Vec::new,
+        remark: "",
     };
-}
-
-/// A remark on a chart, and the position along its axis.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remark {
-    /// A sentence or two.
-    pub text: String,
-    /// The position to mark.
-    pub at: Option<f64>,
-}
-
-impl Remark {
-    /// A remark without a position.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), at: None }
-    }
 }
 
 /// A figure of a cell, as its document has it.
@@ -326,7 +313,7 @@ pub struct Sheet {
     pub parameters: &'static [Parameter],
     /// Parameters that keep all their values where nobody chooses one; the others have their usual value then.
     pub varied: &'static [&'static str],
-    /// The document's columns. Without any, each phase has its wall time and its faults.
+    /// The document's columns.
     pub columns: &'static [Column],
     /// The document's rows.
     pub theirs: fn() -> Vec<DocumentRow>,

@@ -15,7 +15,6 @@ pub mod cell;
 pub mod chosen;
 pub mod claim;
 pub mod compare;
-pub mod datafile;
 pub mod document;
 pub mod experiment;
 pub mod experiments;
@@ -31,9 +30,7 @@ pub mod trial;
 pub use cell::{Cell, Refusal};
 pub use chosen::Chosen;
 pub use document::Document;
-pub use experiment::{
-    Chart, Effort, Experiment, Measured, Parameter, Part, Phase, Remark, Scope, Sheet, Trial,
-};
+pub use experiment::{Chart, Effort, Experiment, Measured, Parameter, Part, Phase, Scope, Sheet, Trial};
 pub use record::Record;
 pub use results::Results;
 pub use sample::Sample;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,9 @@ const OURS: [&str; 4] = ["samples.csv", "notes.csv", "host.txt", "report.html"];
 /// Version of `plan.json` and the two tables.
 pub const SCHEMA: u32 = 1;
 
+/// Wall times of the samples of a cell, ns, by phase.
+pub type WallTimes = BTreeMap<String, Vec<f64>>;
+
 /// A record that is being written.
 #[derive(Debug)]
 pub struct Record {
@@ -56,6 +59,7 @@ pub struct Record {
     samples: File,
     notes: File,
     rounds: BTreeMap<Cell, u32>,
+    wall_ns: BTreeMap<Cell, WallTimes>,
     refused: BTreeSet<Cell>,
     /// Locked while this record is open.
     _plan: File,
@@ -120,13 +124,13 @@ impl Record {
             samples,
             notes,
             rounds: BTreeMap::new(),
+            wall_ns: BTreeMap::new(),
             refused: BTreeSet::new(),
             _plan: plan,
         };
         for row in read_rows(folder)? {
-            let rounds =
-                record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
-            *rounds = row.round.max(*rounds);
+            let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
+            record.remember(&cell, row.round, &row.phase, &row.quantity, row.value);
         }
         Ok(record)
     }
@@ -139,6 +143,20 @@ impl Record {
     /// How often a cell was measured.
     pub fn rounds(&self, cell: &Cell) -> u32 {
         self.rounds.get(cell).copied().unwrap_or(0)
+    }
+
+    /// The wall times of a cell.
+    pub fn wall_ns(&self, cell: &Cell) -> Option<&WallTimes> {
+        self.wall_ns.get(cell)
+    }
+
+    fn remember(&mut self, cell: &Cell, round: u32, phase: &str, quantity: &str, value: f64) {
+        let rounds = self.rounds.entry(cell.clone()).or_default();
+        *rounds = round.max(*rounds);
+        if quantity == "wall_ns" {
+            let phases = self.wall_ns.entry(cell.clone()).or_default();
+            phases.entry(phase.to_owned()).or_default().push(value);
+        }
     }
 
     /// Whether the machine refused a cell since this record was opened. An earlier run's refusals do not count:
@@ -172,6 +190,9 @@ impl Record {
         });
         append(&mut self.samples, rows).map_err(|error| self.lost("samples.csv", &error))?;
         self.rounds.insert(cell.clone(), round);
+        for value in &sample.values {
+            self.remember(cell, round, &value.phase, &value.quantity, value.value);
+        }
         Ok(())
     }
 
@@ -245,6 +266,9 @@ pub fn read(folder: &Path) -> Result<Results, Refusal> {
     rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
     let mut results = Results::of(rows)?;
     (results.notes, results.lacks) = (notes, lacks(folder));
+    results.is_torn = ["samples.csv", NOTES]
+        .iter()
+        .any(|name| std::fs::read(folder.join(name)).is_ok_and(|bytes| whole_len(&bytes) < bytes.len()));
     Ok(results)
 }
 
@@ -254,7 +278,11 @@ pub fn read(folder: &Path) -> Result<Results, Refusal> {
 /// It can't be read, or is not a record.
 pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
     if !results.lacks.contains(&PLAN) {
-        return read_asked(folder);
+        let mut asked = read_asked(folder)?;
+        for name in &mut asked.experiments {
+            *name = renamed::experiment(name).to_owned();
+        }
+        return Ok(asked);
     }
     let unknown = || "unknown".to_owned();
     let experiments: BTreeSet<&str> = results.all().map(|(cell, _)| cell.experiment.as_str()).collect();
@@ -274,13 +302,16 @@ pub fn asked(folder: &Path, results: &Results) -> Result<Asked, Refusal> {
 /// # Errors
 /// It can't be read, or is not a record.
 pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
-    let mut rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
+    let rows: Vec<Row> = read_table(&folder.join("samples.csv"))?;
     let mut names = Names::default();
-    for row in &mut rows {
+    let mut kept = Vec::with_capacity(rows.len());
+    for mut row in rows {
         row.phase = renamed::phase(&row.experiment, &row.phase).to_owned();
-        names.renew(&mut row.experiment, &mut row.cell, &mut row.round)?;
+        if names.renew(&mut row.experiment, &mut row.cell, &mut row.round)? {
+            kept.push(row);
+        }
     }
-    Ok(rows)
+    Ok(kept)
 }
 
 /// The notes of a record; none if it has samples only.
@@ -291,17 +322,15 @@ pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
     if lacks(folder).contains(&NOTES) {
         return Ok(Vec::new());
     }
-    let mut notes: Vec<Note> = read_table(&folder.join(NOTES))?;
-    let mut names = Names::default();
-    for note in notes.iter_mut().filter(|note| !note.experiment.is_empty()) {
-        names.renew(&mut note.experiment, &mut note.cell, &mut note.round)?;
+    let notes: Vec<Note> = read_table(&folder.join(NOTES))?;
+    let (mut names, mut kept) = (Names::default(), Vec::new());
+    for mut note in notes {
+        let is_whole = note.experiment.is_empty();
+        if is_whole || names.renew(&mut note.experiment, &mut note.cell, &mut note.round)? {
+            kept.push(note);
+        }
     }
-    Ok(notes)
-}
-
-/// The cell in the names of this version, with the usual value of each parameter that it does not name.
-pub fn today(cell: &Cell) -> Cell {
-    renamed::cell(cell)
+    Ok(kept)
 }
 
 pub(crate) const PLAN: &str = "plan.json";
@@ -343,34 +372,6 @@ fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
     };
     let trimmed = |line: &'a str| line.trim();
     facts(there).map(trimmed).zip(facts(here).map(trimmed)).find(|(there, here)| there != here)
-}
-
-/// Whether a table ends inside a line, as after a crash or on a full disk.
-///
-/// # Errors
-/// It can't be read.
-pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
-    let is_torn = |name: &'static str| {
-        let path = folder.join(name);
-        // A compressed table was whole when it was compressed.
-        if !path.exists() && packed(&path).exists() {
-            return Ok(false);
-        }
-        if lacks(folder).contains(&name) {
-            return Ok(false);
-        }
-        let last = last_byte(&path).map_err(|error| unreadable(&path, &error))?;
-        Ok::<bool, Refusal>(last.is_some_and(|byte| byte != b'\n'))
-    };
-    Ok(is_torn("samples.csv")? || is_torn(NOTES)?)
-}
-
-fn last_byte(path: &Path) -> io::Result<Option<u8>> {
-    let file = File::open(path)?;
-    let mut byte = [0];
-    let Some(at) = file.metadata()?.len().checked_sub(1) else { return Ok(None) };
-    file.read_exact_at(&mut byte, at)?;
-    Ok(Some(byte[0]))
 }
 
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
@@ -480,21 +481,6 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_gone_on_with_where_it_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let cell = Cell::of("another").with("threads", 1).with("access", "read");
-        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
-        record.add(&cell, &sample(1.5)).unwrap();
-        drop(record);
-        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
-        assert_eq!(record.rounds(&cell), 1);
-        record.add(&cell, &sample(2.5)).unwrap();
-        let rows = read_rows(folder.path()).unwrap();
-        assert_eq!(rows.len(), 4);
-        assert_eq!((rows[2].round, rows[2].value, rows[2].cell.as_str()), (2, 2.5, "threads=1 access=read"));
-    }
-
-    #[test]
     fn a_torn_end_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
@@ -504,7 +490,7 @@ mod tests {
         let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
         torn.write_all(b"touch,,2,first,wall").unwrap();
         assert_eq!(read_rows(folder.path()).unwrap().len(), 2);
-        assert_eq!(is_torn(folder.path()), Ok(true));
+        assert!(read(folder.path()).unwrap().is_torn);
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&Cell::of("touch"), &sample(2.0)).unwrap();
         assert_eq!(read_rows(folder.path()).unwrap().len(), 4);

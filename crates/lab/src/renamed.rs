@@ -12,9 +12,8 @@ type Renamed = (&'static str, &'static str, &'static str, &'static [(&'static st
 
 const RENAMED: [Renamed; 19] = [
     ("touch", "mappers", "0", &[]),
-    ("touch", "mappers", "*", &[("beside", "files"), ("others", "*")]),
-    ("touch", "flush", "yes", &[("beside", "flushed-files")]),
-    ("touch", "flush", "no", &[]),
+    ("touch", "mappers", "*", &[("beside", "files")]),
+    ("touch", "flush", "*", &[]),
     ("scale", "writers", "*", &[("others", "*")]),
     ("scale", "beside", "threads", &[("beside", "maps")]),
     ("scale", "beside", "processes", &[("beside", "maps-apart")]),
@@ -23,17 +22,38 @@ const RENAMED: [Renamed; 19] = [
     ("fault-rate", "arm", "ahead", &[("memory", "zeroed-ahead")]),
     ("filemap", "cache", "warm", &[("from", "cache")]),
     ("filemap", "cache", "cold", &[("from", "disk")]),
-    ("major", "source", "file", &[("from", "disk"), ("order", "random")]),
-    ("major", "source", "cached", &[("from", "cache"), ("order", "random")]),
-    ("major", "source", "swap", &[("from", "swap"), ("order", "random")]),
-    ("major", "source", "anonymous", &[("from", "new"), ("order", "random")]),
+    ("files", "order", "*", &[]),
+    ("major", "source", "file", &[("from", "disk")]),
+    ("major", "source", "cached", &[("from", "cache")]),
+    ("major", "source", "swap", &[("from", "swap")]),
+    ("major", "source", "anonymous", &[("from", "new")]),
     ("major", "source", "maps", &[("how", "remap"), ("from", "new")]),
-    ("major", "beside", "process", &[("beside", "major-apart")]),
     ("latency", "kib", "*", &[("array", "chain"), ("kib", "*")]),
+    ("phases", "page", "base", &[]),
 ];
 
-/// The cell in this version's names, complete.
-pub(crate) fn cell(old: &Cell) -> Cell {
+/// Cells that were measured once and that no claim needs: an experiment, and values of a parameter, old or new. Records are
+/// read without them.
+const GONE: [(&str, &str, &[&str]); 10] = [
+    ("touch", "beside", &["files", "flushed-files"]),
+    ("filemap", "how", &["fault", "willneed", "populate"]),
+    ("files", "how", &["willneed", "populate"]),
+    ("files", "order", &["forward"]),
+    ("files", "beside", &["major-apart"]),
+    ("major", "beside", &["process"]),
+    ("chunks", "memory", &["populate", "thp"]),
+    ("phases", "page", &["thp"]),
+    ("prefault", "trap", &["inaccessible", "read-only", "non-blocking", "given-back", "forked"]),
+    ("price", "kind", &["zero-page", "fork", "munmap", "dontneed", "free", "mremap-aligned", "mprotect"]),
+];
+
+/// The experiment that another of an older version has become a part of.
+pub(crate) fn experiment(old: &str) -> &str {
+    if old == "filemap" { "files" } else { old }
+}
+
+/// The cell in this version's names, complete; nothing if it is gone.
+pub(crate) fn cell(old: &Cell) -> Option<Cell> {
     let mut new = Cell::of(&old.experiment);
     let mut set = |name: &str, value: String| {
         new.parameters.retain(|(known, _)| known != name);
@@ -59,7 +79,16 @@ pub(crate) fn cell(old: &Cell) -> Cell {
         "phases" if old.text("threads").is_err() => set("threads", "1".to_owned()),
         _ => {}
     }
-    experiments::find(&old.experiment).map_or_else(|| new.clone(), |found| found.sheet().complete(&new))
+    let has =
+        |cell: &Cell, name: &str, values: &[&str]| cell.text(name).is_ok_and(|own| values.contains(&own));
+    let is_gone = |(of, name, values): &(&str, &str, &[&str])| {
+        *of == old.experiment && (has(old, name, values) || has(&new, name, values))
+    };
+    if GONE.iter().any(is_gone) {
+        return None;
+    }
+    let found = experiments::find(experiment(&old.experiment));
+    Some(found.map_or_else(|| new.clone(), |found| found.sheet().complete(&new)))
 }
 
 /// A phase of an experiment in this version's names.
@@ -85,25 +114,27 @@ pub(crate) fn round(experiment: &str, round: u32) -> u32 {
 #[derive(Default)]
 pub(crate) struct Names {
     old: [String; 2],
-    new: [String; 2],
+    new: Option<[String; 2]>,
 }
 
 impl Names {
-    /// Gives a row the names of this version.
+    /// Gives a row the names of this version; whether its cell is still there.
     pub(crate) fn renew(
         &mut self,
         experiment: &mut String,
         cell: &mut String,
         round: &mut u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         *round = self::round(experiment, *round);
         if [&*experiment, &*cell] != [&self.old[0], &self.old[1]] {
             let new = self::cell(&Cell::parse(experiment, cell.split_whitespace())?);
-            self.new = [new.experiment.clone(), new.words().join(" ")];
+            self.new = new.map(|new| [new.experiment.clone(), new.words().join(" ")]);
             self.old = [experiment.clone(), cell.clone()];
         }
-        [*experiment, *cell] = self.new.clone();
-        Ok(())
+        if let Some(new) = &self.new {
+            [*experiment, *cell] = new.clone();
+        }
+        Ok(self.new.is_some())
     }
 }
 
@@ -116,31 +147,28 @@ mod tests {
 
     fn renamed(text: &str) -> String {
         let mut words = text.split(' ');
-        cell(&Cell::parse(words.next().unwrap(), words).unwrap()).to_string()
+        let new = cell(&Cell::parse(words.next().unwrap(), words).unwrap());
+        new.map_or("gone".to_owned(), |cell| cell.to_string())
     }
 
     #[test]
     fn old_cells_have_new_names() {
         for (old, new) in [
             (
-                "touch access=read mib=64 threads=2 lock=no mappers=0 flush=no",
-                "access=read memory=shared lines=1 mib=64 threads=2 lock=no beside=none others=0",
-            ),
-            (
-                "touch access=write mib=64 threads=2 lock=no mappers=2 flush=yes",
-                "access=write memory=shared lines=1 mib=64 threads=2 lock=no beside=flushed-files others=2",
+                "touch access=write mib=64 threads=2 lock=no mappers=0 flush=no",
+                "memory=shared lines=1 mib=64 threads=2 lock=no beside=none others=0",
             ),
             (
                 "scale memory=own threads=4 mib=64 writers=1 beside=processes",
-                "access=write memory=own lines=1 mib=256 threads=4 lock=no beside=maps-apart others=1",
+                "memory=own lines=1 mib=256 threads=4 lock=no beside=maps-apart others=1",
             ),
             (
                 "scale memory=own threads=4 mib=256",
-                "access=write memory=own lines=1 mib=256 threads=4 lock=no beside=none others=0",
+                "memory=own lines=1 mib=256 threads=4 lock=no beside=none others=0",
             ),
             (
                 "fault-rate arm=ahead mib=512 threads=1 lines=8",
-                "access=write memory=zeroed-ahead lines=8 mib=512 threads=1 lock=no beside=none others=0",
+                "memory=zeroed-ahead lines=8 mib=512 threads=1 lock=no beside=none others=0",
             ),
         ] {
             assert_eq!(renamed(old), format!("touch {new}"));
@@ -149,21 +177,22 @@ mod tests {
         for (old, new) in [
             (
                 "filemap how=read cache=cold mib=128 threads=1",
-                "how=read from=disk order=forward mib=128 threads=1 beside=none",
+                "how=read from=disk mib=128 threads=1 beside=none",
             ),
-            (
-                "major source=swap beside=none mib=64",
-                "how=fault from=swap order=random mib=64 threads=1 beside=none",
-            ),
-            (
-                "major source=maps beside=process mib=64",
-                "how=remap from=new order=forward mib=64 threads=1 beside=major-apart",
-            ),
+            ("major source=swap beside=none mib=64", "how=fault from=swap mib=64 threads=1 beside=none"),
+            ("major source=maps beside=major mib=64", "how=remap from=new mib=64 threads=1 beside=major"),
         ] {
             assert_eq!(renamed(old), format!("files {new}"));
         }
         assert_eq!(renamed("latency kib=16"), "stride array=chain kib=16");
-        assert_eq!(renamed("phases page=base samples=10"), "phases page=base threads=1 samples=10");
+        assert_eq!(renamed("phases page=base samples=10"), "phases threads=1 samples=10");
+        for gone in [
+            "touch access=read mib=64 threads=2 lock=no mappers=0 flush=no",
+            "touch access=write mib=64 threads=2 lock=no mappers=2 flush=yes",
+            "filemap how=fault cache=warm mib=128 threads=1",
+        ] {
+            assert_eq!(renamed(gone), "gone", "{gone}");
+        }
         assert_eq!(renamed("kernel arm=base lines=1"), "kernel arm=base lines=1", "no experiment of ours");
     }
 

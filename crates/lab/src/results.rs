@@ -4,7 +4,7 @@
 //! hypervisor took more than [`DISTURBED`] of the processors meanwhile. It also does if a first touch had just cost
 //! [`COLD_TIMES`] its usual price. Disturbed samples are kept, because they hardly move a median.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use faultless_os::page;
 use faultless_prof::price::cold::COLD_TIMES;
@@ -30,6 +30,8 @@ pub struct Results {
     pub notes: Vec<Note>,
     /// The files that the record was stored without.
     pub lacks: Vec<&'static str>,
+    /// Whether a table ended inside a line, as after a crash or on a full disk.
+    pub is_torn: bool,
 }
 
 /// Samples in the order of the rounds, by phase and quantity.
@@ -56,8 +58,7 @@ impl Results {
             rounds.entry(cell.clone()).or_default().entry(name.clone()).or_default().push(row.round);
             cells.entry(cell).or_default().entry(name).or_default().push(row.value);
         }
-        cells.values_mut().zip(rounds.values_mut()).for_each(|(cell, rounds)| complete(cell, rounds));
-        Ok(Self { cells, rounds, phases, notes: Vec::new(), lacks: Vec::new() })
+        Ok(Self { cells, rounds, phases, ..Self::default() })
     }
 
     /// Why cells were not measured, each once. A cell that was refused and measured later is not among them.
@@ -76,15 +77,6 @@ impl Results {
     /// The notes of one kind, such as [`row::VIOLATION`].
     pub fn notes_of(&self, kind: &str) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(move |note| note.kind == kind)
-    }
-
-    /// The samples that can't be right, and so are in no figure: cell and round of each.
-    pub fn wrong(&self) -> BTreeSet<(Cell, u32)> {
-        let notes = self.notes_of(row::VIOLATION);
-        let found = notes.filter_map(|note| {
-            Some((Cell::parse(&note.experiment, note.cell.split_whitespace()).ok()?, note.round))
-        });
-        found.collect()
     }
 
     /// Whether anything of an experiment was measured or refused.
@@ -118,14 +110,6 @@ impl Results {
         self.cells.get(cell)
     }
 
-    /// The first cell of an experiment that has all these parameters, in rising order of the others.
-    pub fn find(&self, experiment: &str, parameters: &[(&str, &str)]) -> Option<(&Cell, &Quantities)> {
-        self.cells.iter().find(|(cell, _)| {
-            let has = |(name, value): &(&str, &str)| cell.text(name).is_ok_and(|found| found == *value);
-            cell.experiment == experiment && parameters.iter().all(has)
-        })
-    }
-
     /// How many samples there are, and how many of them were disturbed.
     pub fn disturbed(&self) -> (usize, usize) {
         disturbed(self.cells.values())
@@ -151,22 +135,6 @@ pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usi
     })
 }
 
-/// Fills in `cpu_ns` as the sum of user and system time where a round lacks it, as in records before November
-/// 2026.
-fn complete(quantities: &mut Quantities, rounds: &mut Rounds) {
-    let phases: BTreeSet<String> = quantities.keys().map(|(phase, _)| phase.clone()).collect();
-    for phase in phases {
-        let part = |quantity| values(quantities, &phase, quantity).unwrap_or_default();
-        let both: Vec<f64> =
-            part("user_ns").iter().zip(part("system_ns")).map(|(user, system)| user + system).collect();
-        if part("cpu_ns").len() < both.len() {
-            let of_user = rounds.get(&(phase.clone(), "user_ns".to_owned())).cloned().unwrap_or_default();
-            rounds.insert((phase.clone(), "cpu_ns".to_owned()), of_user);
-            quantities.insert((phase, "cpu_ns".to_owned()), both);
-        }
-    }
-}
-
 /// CPU time of a phase in each sample, ns. The clocks of the phase's own threads come first, since the clock of
 /// the process may lag behind them.
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
@@ -188,12 +156,6 @@ pub(crate) fn wall_ms(found: &Quantities, phase: &str) -> Vec<f64> {
 pub(crate) fn us_per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let pages = cell.mib("mib").map_or(1, |bytes| bytes / page::size()) as f64;
     wall_ns(found, phase).iter().map(|ns| ns / 1e3 / pages).collect()
-}
-
-/// MiB of a cell's `mib` per second of the wall time of a phase: the documents' MB/s.
-pub(crate) fn mib_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
-    let mib = cell.number("mib").unwrap_or(0) as f64;
-    wall_ns(found, phase).iter().map(|ns| mib * 1e9 / ns).collect()
 }
 
 /// Wall time of a phase in each sample, ns. The time of the phase's own threads comes first: it is without
@@ -225,44 +187,17 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_found_by_some_of_their_parameters() {
-        let rows = vec![
-            row("threads=1 access=read", 1, "wall_ns", 10.0),
-            row("threads=1 access=read", 2, "wall_ns", 12.0),
-            row("threads=2 access=read", 1, "wall_ns", 20.0),
-            row("threads=2 access=read", 2, "wall_ns", 24.0),
-        ];
-        let results = Results::of(rows).unwrap();
-        let (_, two) = results.find("touch", &[("threads", "2")]).unwrap();
-        assert_eq!(values(two, "first", "wall_ns"), Some(&[20.0, 24.0][..]));
-        assert_eq!(results.find("touch", &[("threads", "3")]), None);
-    }
-
-    #[test]
-    fn cpu_time_is_that_of_the_threads_or_the_process_or_for_old_records_both_parts() {
-        let of = |rows: &[(&str, f64)]| {
-            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
-            let results = Results::of(rows).unwrap();
-            let (_, quantities) = results.all().next().unwrap();
-            cpu_ns(quantities, "first")
+    fn times_are_those_of_the_threads_where_they_told() {
+        let of = |quantities: &[&str]| {
+            let rows =
+                (1..).zip(quantities).map(|(ns, quantity)| row("threads=1", 1, quantity, f64::from(ns)));
+            let results = Results::of(rows.collect()).unwrap();
+            let (_, found) = results.all().next().unwrap();
+            (wall_ns(found, "first").to_vec(), cpu_ns(found, "first"))
         };
-        let old = [("user_ns", 4e6), ("system_ns", 8e6)];
-        assert_eq!(of(&old), [12e6]);
-        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6)]].concat()), [11e6]);
-        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6), (OWN_CPU, 13e6)]].concat()), [13e6]);
-        assert_eq!(of(&[("wall_ns", 1.0)]), [0.0; 0]);
-    }
-
-    #[test]
-    fn wall_time_is_that_of_the_threads_where_they_told() {
-        let of = |rows: &[(&str, f64)]| {
-            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
-            let results = Results::of(rows).unwrap();
-            let (_, quantities) = results.all().next().unwrap();
-            wall_ns(quantities, "first").to_vec()
-        };
-        assert_eq!(of(&[("wall_ns", 9.0)]), [9.0]);
-        assert_eq!(of(&[("wall_ns", 9.0), (OWN_WALL, 5.0)]), [5.0]);
+        assert_eq!(of(&["wall_ns", "cpu_ns"]), (vec![1.0], vec![2.0]));
+        assert_eq!(of(&["wall_ns", "cpu_ns", OWN_WALL, OWN_CPU]), (vec![3.0], vec![4.0]));
+        assert_eq!(of(&["user_ns"]), (vec![], vec![]));
     }
 
     #[test]

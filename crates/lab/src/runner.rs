@@ -6,7 +6,7 @@
 //!
 //! It does not start processes (`process`), and it does not judge.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use faultless_os::touch::{Advice, Region, time_groups};
@@ -16,7 +16,7 @@ use faultless_trace::stat::Interval;
 
 use crate::cell::{Cell, Refusal};
 use crate::experiment::{Effort, Experiment, Scope};
-use crate::record::{self, FINISHED, INTERRUPTED, OUT_OF_TIME, Record};
+use crate::record::{FINISHED, INTERRUPTED, OUT_OF_TIME, Record, WallTimes};
 use crate::sample::Sample;
 use crate::sample::{FIRST_TOUCH, MACHINE};
 
@@ -78,8 +78,6 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Samples that it will take if no cell needs more than the least number of rounds.
     pub planned: usize,
-    /// Nanoseconds that these take at the pace so far, within the time allowed; `None` before the first.
-    pub left_ns: Option<u64>,
     /// The cell.
     pub cell: &'a Cell,
 }
@@ -90,13 +88,12 @@ pub struct Runner<'a> {
     scope: Scope<'a>,
     budget: Budget,
     rng: Rng,
-    wall_ns: BTreeMap<Cell, BTreeMap<String, Vec<f64>>>,
 }
 
 impl<'a> Runner<'a> {
     /// Runs experiments; `seed` decides the order of the cells.
     pub fn new(experiments: Vec<&'a dyn Experiment>, scope: Scope<'a>, budget: Budget, seed: u64) -> Self {
-        Self { experiments, scope, budget, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
+        Self { experiments, scope, budget, rng: Rng::from_seed(seed) }
     }
 
     /// All cells, with the bytes of memory that each needs.
@@ -142,7 +139,6 @@ impl<'a> Runner<'a> {
         mut progress: impl FnMut(&Progress),
     ) -> Result<Ended, Refusal> {
         let cells = self.cells()?;
-        self.recall(record)?;
         let begin_ns = counters::now_ns();
         let rounds = |cell| self.budget.least_rounds.saturating_sub(record.rounds(cell)) as usize;
         let (mut done, mut planned) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum::<usize>());
@@ -155,16 +151,11 @@ impl<'a> Runner<'a> {
             self.rng.shuffle(&mut wanted);
             let mut is_out_of_time = false;
             for (cell, bytes) in wanted {
-                let spent_ns = counters::now_ns() - begin_ns;
-                if spent_ns > self.budget.ns && record.rounds(cell) > 0 {
+                if counters::now_ns() - begin_ns > self.budget.ns && record.rounds(cell) > 0 {
                     is_out_of_time = true;
                     continue;
                 }
-                let pace_ns = spent_ns.checked_div(done as u64);
-                let left_ns = pace_ns.map(|ns| {
-                    self.budget.ns.saturating_sub(spent_ns).min(ns.saturating_mul((planned - done) as u64))
-                });
-                progress(&Progress { round: record.rounds(cell) + 1, done, planned, left_ns, cell });
+                progress(&Progress { round: record.rounds(cell) + 1, done, planned, cell });
                 let sample = match lacks_memory(*bytes) {
                     Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
                     None => {
@@ -179,7 +170,6 @@ impl<'a> Runner<'a> {
                     }
                 };
                 record.add(cell, &sample)?;
-                self.remember(cell, &sample);
                 done += 1;
             }
             record.sync()?;
@@ -200,23 +190,7 @@ impl<'a> Runner<'a> {
             return false;
         }
         rounds < self.budget.least_rounds
-            || self.wall_ns.get(cell).is_none_or(|phases| !is_narrow(phases, self.budget.precision))
-    }
-
-    /// How often earlier runs measured each cell.
-    fn recall(&mut self, record: &Record) -> Result<(), Refusal> {
-        for row in record::read_rows(record.folder())?.into_iter().filter(|row| row.quantity == "wall_ns") {
-            let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
-            self.wall_ns.entry(cell).or_default().entry(row.phase).or_default().push(row.value);
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, cell: &Cell, sample: &Sample) {
-        let phases = self.wall_ns.entry(cell.clone()).or_default();
-        for value in sample.values.iter().filter(|value| value.quantity == "wall_ns") {
-            phases.entry(value.phase.clone()).or_default().push(value.value);
-        }
+            || record.wall_ns(cell).is_none_or(|phases| !is_narrow(phases, self.budget.precision))
     }
 
     /// Touches as much memory as the cell will, and gives it back. In a virtual machine whose host takes free
@@ -237,7 +211,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Whether the wall time of every phase that matters is known to within this share.
-fn is_narrow(phases: &BTreeMap<String, Vec<f64>>, precision: f64) -> bool {
+fn is_narrow(phases: &WallTimes, precision: f64) -> bool {
     const LEAST_SHARE: f64 = 0.1;
     let found: Vec<Interval> = phases.values().filter_map(|samples| median_interval(samples)).collect();
     let all_ns: f64 = found.iter().map(|phase| phase.value).sum();
@@ -263,6 +237,7 @@ mod tests {
     use crate::experiments;
     use crate::record::{Asked, SCHEMA};
     use faultless_os::host::Host;
+    use std::collections::BTreeMap;
 
     fn open(folder: &std::path::Path) -> Record {
         let asked = Asked {
@@ -322,17 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_an_error_ended_says_so() {
-        let host = Host::default();
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = open(folder.path());
-        let ended = runner(&host).run(&mut record, |_, _| Err(Refusal("no process".into())), |_| {});
-        assert_eq!(ended, Err(Refusal("no process".into())));
-        let notes = record::read_notes(folder.path()).unwrap();
-        assert_eq!(notes.last().unwrap().text, "stopped by an error: no process");
-    }
-
-    #[test]
     fn every_phase_that_takes_a_tenth_of_the_time_must_be_known() {
         let phases = |noisy_ns: f64| {
             let steady = ("look".to_owned(), vec![100.0; 4]);
@@ -348,30 +312,5 @@ mod tests {
     fn what_no_machine_has_is_refused_with_the_remedy() {
         assert!(lacks_memory(1 << 60).is_some_and(|text| text.contains("free some")));
         assert_eq!(lacks_memory(0), None);
-    }
-
-    #[test]
-    fn an_interrupted_run_keeps_what_it_has_and_goes_on_later() {
-        let host = Host::default();
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = open(folder.path());
-        let mut left = 3;
-        let ended = runner(&host).run(
-            &mut record,
-            |_, _| {
-                left -= 1;
-                Ok((left >= 0).then(|| sample(1.0)))
-            },
-            |_| {},
-        );
-        assert_eq!(ended, Ok(Ended::Interrupted));
-        let cells = runner(&host).cells().unwrap();
-        let taken = |record: &Record| cells.iter().map(|(cell, _)| record.rounds(cell)).sum::<u32>();
-        assert_eq!(taken(&record), 3);
-        drop(record);
-        let mut record = open(folder.path());
-        assert_eq!(taken(&record), 3);
-        assert_eq!(runner(&host).run(&mut record, |_, _| Ok(Some(sample(1.0))), |_| {}), Ok(Ended::Finished));
-        assert!(cells.iter().all(|(cell, _)| record.rounds(cell) >= 2));
     }
 }

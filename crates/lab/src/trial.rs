@@ -74,17 +74,10 @@ impl Reading {
     }
 
     fn since(&self, begin: &Self) -> Self {
-        let (a, b) = (&begin.usage, &self.usage);
         Self {
             wall_ns: self.wall_ns - begin.wall_ns,
             cpu_ns: self.cpu_ns - begin.cpu_ns,
-            usage: Rusage {
-                user_ns: b.user_ns - a.user_ns,
-                system_ns: b.system_ns - a.system_ns,
-                minor_faults: b.minor_faults - a.minor_faults,
-                major_faults: b.major_faults - a.major_faults,
-                peak_rss_bytes: b.peak_rss_bytes,
-            },
+            usage: self.usage.since(begin.usage),
         }
     }
 

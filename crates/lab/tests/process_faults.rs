@@ -1,14 +1,6 @@
-//! Experiments that count the faults of the whole process, in a test program of their own and one after the other.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! An experiment that counts the faults of the whole process, in a test program of its own.
 
 use faultless_lab::{Cell, experiments, trial};
-
-/// One test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 const LOCK_SHARES: [&str; 5] =
     ["mmap_lock_share", "page_table_lock_share", "zone_lock_share", "lru_lock_share", "other_lock_share"];
@@ -16,7 +8,6 @@ const COSTS: [&str; 3] = ["zeroing_ns", "locks_ns", "rest_ns"];
 
 #[test]
 fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_number_of_threads() {
-    let _turn = alone();
     // A busy machine takes up to a fifth fewer samples than were asked for.
     for (threads, samples) in [(1, 450), (1, 7000), (3, 7000)] {
         let cell = Cell::of("phases").with("page", "base").with("threads", threads).with("samples", samples);
@@ -40,13 +31,4 @@ fn first_touches_are_faults_most_samples_lie_in_them_and_parts_add_up_for_any_nu
         let cost: f64 = COSTS.iter().filter_map(|name| value(name)).sum();
         assert!((cost / value("fault_ns").unwrap() - 1.0).abs() < 1e-9 && cost > 50.0, "{sample:?}");
     }
-}
-
-#[test]
-fn more_passes_over_chunks_take_the_same_faults() {
-    let _turn = alone();
-    let chunks = experiments::find("chunks").unwrap();
-    let sample =
-        trial::measure(chunks, &chunks.sheet().cell("memory=mmap workers=2 queue=2 chunks=12 passes=3"));
-    assert_eq!((sample.refused, sample.violations), (None, vec![]));
 }

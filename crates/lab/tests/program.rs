@@ -152,19 +152,6 @@ fn a_job_in_the_background_that_ignores_ctrl_c_goes_on_and_can_be_ended() {
 }
 
 #[test]
-fn a_data_file_that_was_interrupted_is_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("random");
-    let child = lab(&["datafile", path(&file), "--mib", "65536"]).spawn().unwrap();
-    until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
-    send("TERM", &child);
-    let (code, _, said) = told(&child.wait_with_output().unwrap());
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("random is not kept") && said.lines().count() == 1, "{said}");
-    assert!(!file.exists());
-}
-
-#[test]
 fn a_record_becomes_a_page_and_files_for_every_chart() {
     let record = folder();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -188,7 +175,7 @@ fn a_record_becomes_a_page_and_files_for_every_chart() {
 #[test]
 fn a_record_is_like_itself_and_changes_are_found() {
     /// How the lines of the cells begin that are left out.
-    const REMOVED: &str = "touch,access=read memory=shared lines=1 mib=64 threads=1 ";
+    const REMOVED: &str = "touch,memory=own lines=1 mib=64 threads=1 lock=no beside=none ";
     let elsewhere = tempfile::tempdir().unwrap();
     let (a, b) = (folder(), elsewhere.path().join("changed"));
     let (code, text, _) = said(&["compare", path(&a), path(&a)]);
@@ -200,7 +187,7 @@ fn a_record_is_like_itself_and_changes_are_found() {
     }
     fs::write(b.join("host.txt"), "kernel: of another time\n").unwrap();
     let slower = |line: &str| match line.rsplit_once(",minor_faults,") {
-        Some((head, value)) if head.contains("access=write") && head.ends_with("first") => {
+        Some((head, value)) if head.contains("memory=shared") && head.ends_with("first") => {
             format!("{head},minor_faults,{}\n", value.parse::<f64>().unwrap() * 10.0)
         }
         _ => format!("{line}\n"),
@@ -265,23 +252,6 @@ fn wrong_words_are_answered_with_the_remedy() {
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
-/// A file system of a few pages.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(at: &Path) -> Option<Self> {
-        let words = ["-t", "tmpfs", "-o", "size=32k", "tmpfs", path(at)];
-        let done = Command::new("mount").args(words).stderr(Stdio::null()).status();
-        done.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 /// Checks the message and the record of a run that could not write all of it.
 fn assert_kept_and_marked(record: &Path, output: &Output, why: &str) {
     let (code, _, stderr) = told(output);
@@ -304,32 +274,6 @@ fn a_record_that_can_not_grow_keeps_whole_samples_and_says_why_it_ended() {
     assert_kept_and_marked(folder.path(), &output, "samples.csv: File too large");
     let note = last_note(folder.path());
     assert!(note.contains("stopped by an error") && note.contains("samples.csv"), "{note}");
-}
-
-#[test]
-fn a_data_file_that_can_not_be_written_whole_is_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("random");
-    let (code, _, said) = told(&lab_on_a_short_disk(512, &["datafile", path(&file), "--mib", "2"]));
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("random: File too large; make room") && said.lines().count() == 1, "{said}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn on_a_full_disk_whole_samples_are_kept_and_no_part_of_a_data_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mount(folder.path()) else {
-        return faultless_wants::missing_feature("mounts", "no small file system, which takes root");
-    };
-    let file = small.0.join("random");
-    let (code, _, stderr) = said(&["datafile", path(&file), "--mib", "1"]);
-    assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("random: No space left on device; make room"), "{stderr}");
-    assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
-    let record = small.0.join("record");
-    let output = lab(&["touch", "--quick", "-o", path(&record)]).output().unwrap();
-    assert_kept_and_marked(&record, &output, "No space left on device");
 }
 
 #[test]
@@ -404,30 +348,10 @@ fn cells_of_ones_own_are_a_table_a_list_and_a_document() {
     let ours: Vec<&str> = table.lines().filter(|line| line.starts_with("here")).collect();
     assert_eq!((theirs, ours.len()), (17, 2), "{table}");
     assert!(table.contains("2 cells, 4 samples ("), "{table}");
-    let rows = of(&["--csv"]);
-    let mut lines = csv::Reader::from_reader(rows.as_bytes());
-    let here = lines.records().map(Result::unwrap).filter(|row| &row[1] == "here").count();
-    assert_eq!(here, 14, "two cells, seven figures: {rows}");
     let json: serde_json::Value = serde_json::from_str(&of(&["--json"])).unwrap();
     assert!(json["figures"].as_array().unwrap().iter().any(|figure| figure["quantity"] == "minor_faults"));
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("fault-rate with mib=4 threads=1,2 memory=own"), "the page says what was asked");
-}
-
-/// Records of an earlier version name the record that planned their rounds.
-#[test]
-fn a_record_whose_plan_names_a_pilot_is_read() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let (a, page) = (elsewhere.path().join("planned"), elsewhere.path().join("page.html"));
-    fs::create_dir(&a).unwrap();
-    for name in ["samples.csv", "host.txt", "notes.csv"] {
-        fs::copy(folder().join(name), a.join(name)).unwrap();
-    }
-    let plan = fs::read_to_string(folder().join("plan.json")).unwrap();
-    fs::write(a.join("plan.json"), plan.replacen('{', "{\n  \"pilot\": \"pilot\",", 1)).unwrap();
-    let (code, text, errors) = said(&["report", path(&a), "-o", path(&page)]);
-    assert_eq!(code, Some(0), "{errors}");
-    assert!(text.contains(" samples ("), "{text}");
 }
 
 /// The kernel lab is started with all words as they are; a record of it belongs to it.
@@ -493,11 +417,12 @@ fn cells_that_are_all_refused_leave_the_reason_and_no_page() {
 #[test]
 fn one_round_has_no_interval_and_a_foreign_table_is_no_record() {
     let folder = tempfile::tempdir().unwrap();
-    let words = ["touch", "mib=1", "threads=1", "--rounds", "1", "--csv", "-o", path(folder.path())];
-    let (code, rows, errors) = said(&words);
+    let words = ["touch", "mib=1", "threads=1", "--rounds", "1", "--json", "-o", path(folder.path())];
+    let (code, json, errors) = said(&words);
     assert_eq!(code, Some(0), "{errors}");
-    let here: Vec<&str> = rows.lines().filter(|line| line.contains(",here,")).collect();
-    assert!(!here.is_empty() && here.iter().all(|line| line.ends_with(",,")), "{rows}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let figures = json["figures"].as_array().unwrap();
+    assert!(!figures.is_empty() && figures.iter().all(|figure| figure["interval"].is_null()), "{json}");
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("samples.csv"), "name,value\na,1\n").unwrap();
     let (code, _, errors) = said(&["report", path(other.path())]);

@@ -102,7 +102,8 @@ fn calibrate(allow: Sources) -> Option<Calibrator> {
 /// Samples as dense as the price of a fault allows.
 fn shape(calibrator: Option<&Calibrator>) -> Shape {
     let found = calibrator.and_then(Calibrator::so_far);
-    Shape { switches: true, ..Shape::BARE }.sampled(found.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns))
+    Shape { switches: true, ..Shape::BARE }
+        .sampled(found.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns))
 }
 
 /// Watches to the end.

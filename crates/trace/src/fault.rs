@@ -180,7 +180,8 @@ impl Faults {
                     };
                     let told = entered.or_else(|| last.filter(is_alike));
                     // A major fault of which only the end is recorded ends with its own wait.
-                    let last_wait_ns = waits.remove(&record.tid).filter(|_| *major).map_or(0, |off| off.last_ns);
+                    let last_wait_ns =
+                        waits.remove(&record.tid).filter(|_| *major).map_or(0, |off| off.last_ns);
                     let was_mapped = told.and_then(|told| told.was_mapped);
                     let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
                     let kind = match mapping.as_ref() {

@@ -46,7 +46,6 @@ pub struct Claim {
 enum Bounds {
     Between(f64, f64),
     From(f64, &'static str),
-    UpTo(f64, &'static str),
 }
 
 /// What a record says of a claim.
@@ -94,16 +93,6 @@ impl Claim {
         ours: impl Fn(&Here) -> Series + 'static,
     ) -> Self {
         Self::new((id, document), [quote, figure], (Bounds::From(low, open), unit), Box::new(ours))
-    }
-
-    /// The same without a lower bound.
-    pub fn at_most(
-        (id, document): (&'static str, Document),
-        [quote, figure]: [&'static str; 2],
-        (high, unit, open): (f64, &'static str, &'static str),
-        ours: impl Fn(&Here) -> Series + 'static,
-    ) -> Self {
-        Self::new((id, document), [quote, figure], (Bounds::UpTo(high, open), unit), Box::new(ours))
     }
 
     fn new(
@@ -207,7 +196,6 @@ impl Bounds {
         match self {
             Self::Between(low, high) => (low, high),
             Self::From(low, _) => (low, f64::MAX),
-            Self::UpTo(high, _) => (f64::MIN, high),
         }
     }
 
@@ -217,7 +205,6 @@ impl Bounds {
             Self::Between(low, high) if low == high => format!("holds at {} {unit}", short(low)),
             Self::Between(low, high) => format!("holds from {} to {} {unit}", short(low), short(high)),
             Self::From(low, why) => format!("holds from {} {unit} on: {why}", short(low)),
-            Self::UpTo(high, why) => format!("holds up to {} {unit}: {why}", short(high)),
         }
     }
 }

@@ -2,42 +2,31 @@
 //!
 //! In: a kind, how many of it, and for some the bytes of a file. Out: [`Others`], which are at work already.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use faultless_os::file::{self, FileMap};
-use faultless_os::touch::{Churner, Reader, Region};
+use faultless_os::touch::{Churner, Region};
 use faultless_os::{counters, page};
 
 use super::data::{Data, places, without_read_ahead};
 use super::memory;
 use super::team::Others;
 use crate::cell::Refusal;
-use crate::datafile;
 
 /// What it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// Threads map, touch and unmap a file. It may leave the page cache before each time, as with `-flush` in the document's
-    /// program.
-    Files { is_flushed: bool },
     /// Threads map and unmap memory, which takes the mmap lock for writing.
     Maps,
     /// Processes do, which shows the cost without the shared lock.
     MapsApart,
     /// Threads take major faults of a file.
     Major,
-    /// A process does.
-    MajorApart,
     /// Threads read the same places with read(2).
     Read,
     /// Threads compute.
     Spin,
 }
 
-/// Bytes of the file that is mapped: several turns fit into the shortest touch.
-const FILE_BYTES: usize = 256 << 10;
 /// Pages that are mapped and unmapped at once, without a touch.
 const MAPPED_PAGES: usize = 16;
 /// CPU time of a turn that only computes: as short as a few waits for a disk.
@@ -48,13 +37,11 @@ impl Beside {
     pub(super) fn start(self, count: usize, len_bytes: usize) -> Result<Others, Refusal> {
         let mapped_bytes = MAPPED_PAGES * page::size();
         match self {
-            Self::Files { is_flushed } => files(count, is_flushed),
             Self::Maps => Ok(Others::threads(count, mapped_bytes as u64, move || {
                 Ok(Region::new(mapped_bytes, page::size())?.len_bytes() as u64)
             })),
             Self::MapsApart => {
-                let children =
-                    (0..count).map(|_| Churner::new(mapped_bytes).map(|child| (child.pid(), child)));
+                let children = (0..count).map(|_| Churner::new(mapped_bytes));
                 Ok(Others::processes(children.collect::<Result<_, _>>()?))
             }
             Self::Spin => Ok(Others::threads(count, 1, || {
@@ -62,7 +49,7 @@ impl Beside {
                 while counters::thread_cpu_ns() - begin_ns < SPIN_NS {}
                 Ok(1)
             })),
-            Self::Major | Self::MajorApart | Self::Read => self.waiting(count, len_bytes),
+            Self::Major | Self::Read => self.waiting(count, len_bytes),
         }
     }
 
@@ -70,11 +57,6 @@ impl Beside {
         let (Data { file, .. }, places) = (Data::written(len_bytes)?, places(len_bytes));
         file.sync_all()?;
         memory::forget(&file, len_bytes, "major faults")?;
-        if self == Self::MajorApart {
-            let children =
-                (0..count).map(|_| Reader::new(&file, len_bytes, &places).map(|child| (child.pid(), child)));
-            return Ok(Others::processes(children.collect::<Result<_, _>>()?));
-        }
         Ok(Others::threads(count, places.len() as u64, move || {
             memory::forget(&file, len_bytes, "major faults")?;
             if self == Self::Major {
@@ -86,26 +68,4 @@ impl Beside {
             Ok(places.len() as u64)
         }))
     }
-}
-
-fn files(count: usize, is_flushed: bool) -> Result<Others, Refusal> {
-    let mut file = tempfile::tempfile()?;
-    let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| memory::mark(at, 1)).collect();
-    let sum = bytes.chunks(page::size()).map(|page| datafile::sum(&page[..file::WORD_BYTES]));
-    let sum = sum.fold(0, u64::wrapping_add);
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    if is_flushed {
-        memory::forget(&file, FILE_BYTES, "beside=flushed-files")?;
-    }
-    Ok(Others::threads(count, sum, move || touch_file(&file, is_flushed)))
-}
-
-/// Reads a word of every page; returns the sum.
-fn touch_file(file: &File, is_flushed: bool) -> Result<u64, Refusal> {
-    if is_flushed {
-        file::forget(file)?;
-    }
-    let map = FileMap::new(file, FILE_BYTES)?;
-    Ok(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES))
 }

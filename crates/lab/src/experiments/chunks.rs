@@ -1,13 +1,12 @@
-//! chunks: the pipeline of "A queue of page faults", with the memory of its blocks from five sources.
+//! chunks: the pipeline of "A queue of page faults", with the memory of its blocks from three sources.
 //!
 //! One thread fills a block of 640 KiB with 128 KiB of "compressed" data and hands it over a bounded queue.
 //! Workers unpack it to 512 KiB in the same block, read every byte, and free the block. The document's search
 //! took 932 blocks.
 //!
-//! The sources are our pool, malloc, mmap and munmap per block, the same with MAP_POPULATE, and THP (2 MiB per
-//! block, since no smaller mapping can have one). Unpacking is a copy and searching is a hash at some 8 GB/s.
-//! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
-//! to the document.
+//! The sources are our pool, malloc, and mmap and munmap per block. Unpacking is a copy and searching is a hash at
+//! some 8 GB/s. They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter
+//! according to the document.
 //!
 //! `reader=file` reads the packed data from a file in the page cache, as the document's main thread does, with a queue that
 //! holds as many chunks as the document's program queued then: 256 MB. Only the pool's requests depend on that.
@@ -23,10 +22,12 @@ mod pipeline;
 
 use faultless_os::advise;
 
-use super::{memory, threshold};
+use super::threshold;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
-use crate::experiment::{Chart, Column, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial};
+use crate::experiment::{
+    Chart, Column, DocumentPoint, DocumentRow, Effort, Experiment, Parameter, Scope, Sheet, Trial,
+};
 use crate::results::{Quantities, faults, wall_ms};
 use pipeline::{MEMORIES, Memory, Plan};
 
@@ -48,7 +49,7 @@ static SHEET: Sheet = Sheet {
     about: "How much time does a pipeline of 640 KiB blocks lose to page faults, by the source of its blocks?",
     documents: &[Document::Queue],
     parameters: &[
-        Parameter::named("memory", "pool, malloc, mmap, populate or thp: where blocks come from"),
+        Parameter::named("memory", "pool, malloc or mmap: where blocks come from"),
         Parameter::named("workers", "threads that unpack and search"),
         Parameter::named("queue", "most chunks between the reader and the workers"),
         Parameter::named("chunks", "chunks in all; 932 in the document"),
@@ -80,8 +81,6 @@ impl Experiment for Chunks {
             Effort::Quick => workers.retain(|&count| count <= scope.processors),
             Effort::Default | Effort::Full => {}
         }
-        let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
-        let memories = MEMORIES.iter().filter(|(_, memory)| has_thp || *memory != Memory::Thp);
         let cell = |memory: &str, workers: usize, queue: usize, passes: usize| {
             let words =
                 format!("memory={memory} workers={workers} queue={queue} chunks={chunks} passes={passes}");
@@ -90,7 +89,7 @@ impl Experiment for Chunks {
         let mut cells = Vec::new();
         for &queue in queues {
             for &workers in &workers {
-                cells.extend(memories.clone().map(|(memory, _)| cell(memory, workers, queue, 1)));
+                cells.extend(MEMORIES.map(|(memory, _)| cell(memory, workers, queue, 1)));
             }
         }
         let mut ahead = vec![1, scope.processors];
@@ -112,24 +111,19 @@ impl Experiment for Chunks {
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let plan = Plan::of(cell)?;
         let file_bytes = if plan.reads_file { plan.chunks * PACKED } else { 0 };
-        Ok((plan.most_blocks() * plan.memory.block_bytes() + file_bytes + (8 << 20)) as u64)
+        Ok((plan.most_blocks() * BLOCK + file_bytes + (8 << 20)) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let plan = Plan::of(cell)?;
-        if plan.memory == Memory::Malloc
-            && let Some(other) = threshold::preloaded()?
-        {
-            return Err(Refusal(format!(
-                "{cell}: {other} answers instead of the C library's malloc: unset LD_PRELOAD"
-            )));
-        }
-        match plan.memory {
-            Memory::Thp => memory::check_thp(cell, advise::pmd_bytes())?,
-            // Memory of malloc, and a mapping that is populated as it is made, are touched before they could be
-            // advised.
-            Memory::Malloc | Memory::Populate => advise::disable_thp()?,
-            _ => {}
+        if plan.memory == Memory::Malloc {
+            if let Some(other) = threshold::preloaded()? {
+                return Err(Refusal(format!(
+                    "{cell}: {other} answers instead of the C library's malloc: unset LD_PRELOAD"
+                )));
+            }
+            // Memory of malloc is touched before it could be advised.
+            advise::disable_thp()?;
         }
         Ok(pipeline::trial(plan))
     }
@@ -146,7 +140,7 @@ const CHARTS: &[Chart] = &[
             (Ok(8), Ok(1)) => us_per_chunk(cell, found),
             _ => Vec::new(),
         },
-        document: &points(),
+        document: points,
         ..Chart::BLANK
     },
     Chart {
@@ -195,13 +189,8 @@ fn document_totals() -> Vec<DocumentRow> {
 }
 
 /// Two systems on which blocks were mapped anew, as points of the chart: the document gives ms for all of its chunks.
-const fn points() -> [(&'static str, f64, f64); 8] {
-    let mut points = [("", 0.0, 0.0); 8];
-    let mut at = 0;
-    while at < points.len() {
-        let (name, ms) = DOCUMENT_MS[at / 2];
-        points[at] = (name, [8.0, 1.0][at % 2], ms[at % 2] * 1e3 / DOCUMENT_CHUNKS as f64);
-        at += 1;
-    }
-    points
+fn points() -> Vec<DocumentPoint> {
+    let us = |ms: f64| ms * 1e3 / DOCUMENT_CHUNKS as f64;
+    let systems = DOCUMENT_MS[..4].iter();
+    systems.flat_map(|(name, [eight, one])| [(*name, 8.0, us(*eight)), (*name, 1.0, us(*one))]).collect()
 }

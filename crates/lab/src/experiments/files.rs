@@ -1,45 +1,31 @@
-//! files: what a page costs by where it comes from, and what fault-around and prefetching save; a mapping beside major faults.
+//! files: what a fault costs by where its page comes from, what read(2) costs, and a mapping beside major faults.
 //!
 //! | parameter | meaning |
 //! |---|---|
 //! | `from=cache` | a file's random data, in the page cache |
 //! | `from=disk` | the same, dropped from the page cache before (posix_fadvise); `os::file` compares it with root's drop_caches |
 //! | `from=swap`, `from=new` | memory in swap (in zram or in a file on a disk), memory that was never touched |
-//! | `how=fault` | read the mapping as it is |
-//! | `how=willneed` | first start reading the file into the page cache (MADV_WILLNEED), until the first page is there |
-//! | `how=populate` | first map the whole file (MADV_POPULATE_READ, Linux 5.14) |
+//! | `how=fault` | one page of each 64 KiB, in a random order, without read-ahead: each access is one fault, and all are major or none |
 //! | `how=read` | read(2) into new memory, the document's case: the kernel takes a fault per page of the buffer |
 //! | `how=remap` | map, touch and unmap 64 KiB again and again, with or without others `beside` |
-//! | `order=forward` | every word, from the first to the last |
-//! | `order=random` | one page of each 64 KiB, in a random order, without read-ahead: each access is one fault |
-//!
-//! One fault maps the cached part of the aligned window around it (fault-around). The window is 64 KiB unless root
-//! has changed `/sys/kernel/debug/fault_around_bytes`, which only root can read, so the fault count shows its size.
-//! Where the page cache has a folio of a whole page-table page, 2 MiB on x86-64, one fault maps all its pages. That
-//! was seen on ext4 with Linux 6.18, with and without MADV_NOHUGEPAGE. Readahead of a large file makes such folios;
-//! writing it in pieces of 64 KiB, as here, does not. A page that is not cached takes a major fault, and readahead
-//! decides how many major faults there are. In a random order all faults are major, or none.
 //!
 //! "Bringing The Hardware And Windows To Its Limits" calls hard faults "very slow" without a figure, and a footnote of
 //! "A queue of page faults" says that a thread which waits for one blocked threads with virtual memory operations. With
-//! `beside=major` a thread takes major faults of a file meanwhile. With `beside=major-apart` a process does, which shares
-//! the disk and the processors and not the address space. With `beside=read` a thread waits for the same disk in read(2),
-//! and with `beside=spin` it only computes: so what is left is the wait inside a fault.
+//! `beside=major` a thread takes major faults of a file meanwhile. With `beside=read` a thread waits for the same disk in
+//! read(2), and with `beside=spin` it only computes: so what is left is the wait inside a fault.
 //!
-//! The file is temporary, unless the variable FAULTLESS_LAB_DATAFILE names another: `faultless lab datafile`
-//! makes one.
+//! The file is temporary, in TMPDIR.
 
 mod claims;
 mod reading;
 
 use faultless_os::host::Host;
-use faultless_os::touch::Advice;
 
 use super::beside::Beside;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{Chart, Column, Effort, Experiment, Parameter, Part, Scope, Sheet, Trial};
-use crate::results::{Quantities, mib_per_s, us_per_page, values, wall_ms, wall_ns};
+use crate::results::{Quantities, us_per_page, values, wall_ms, wall_ns};
 
 pub(super) struct Files;
 
@@ -48,52 +34,35 @@ const MAPS_PER_MIB: usize = 64;
 
 static SHEET: Sheet = Sheet {
     name: "files",
-    about: "What does a page cost by where it comes from, what do fault-around and prefetching save, and do major faults hold \
-            up threads that map memory?",
+    about: "What does a page cost by where it comes from, and do major faults hold up threads that map memory?",
     documents: &[Document::Hardware, Document::Queue],
     parameters: &[
         Parameter::usual(
             "how",
             "fault",
-            "fault, willneed, populate, read, or remap (map, touch and unmap 64 KiB)",
+            "fault (on a page of each 64 KiB, in a random order), read (read(2) of a file), or remap (map, touch and unmap 64 KiB)",
         ),
         Parameter::usual("from", "cache", "cache or disk (a file), swap, new"),
-        Parameter::usual(
-            "order",
-            "forward",
-            "forward: every word; random: one page of each 64 KiB, without read-ahead",
-        ),
         Parameter::named("mib", "MiB in all"),
         Parameter::usual("threads", "1", "threads, each a part"),
-        Parameter::usual("beside", "none", "of remap: major, major-apart, read or spin"),
+        Parameter::usual("beside", "none", "of remap: major, read or spin"),
     ],
     varied: VARIED,
     columns: COLUMNS,
-    theirs: Vec::new,
     charts: CHARTS,
     claims: claims::claims,
-    unjudged: Vec::new,
-    parts: &[
-        Part {
-            name: "filemap",
-            about: "What does reading a file by page faults cost, and what do fault-around and prefetching save?",
-            has: is_forward,
-            varied: &["how"],
-            columns: COLUMNS,
-            theirs: Vec::new,
-        },
-        Part {
-            name: "major",
-            about: "What does a major fault cost beside a minor one, and does it hold up threads that map memory?",
-            has: |cell| !is_forward(cell),
-            varied: VARIED,
-            columns: COLUMNS,
-            theirs: Vec::new,
-        },
-    ],
+    parts: &[Part {
+        name: "major",
+        about: "What does a major fault cost beside a minor one, and does it hold up threads that map memory?",
+        has: |cell| !is_read(cell),
+        varied: VARIED,
+        columns: COLUMNS,
+        theirs: Vec::new,
+    }],
+    ..Sheet::BLANK
 };
 
-const VARIED: &[&str] = &["how", "from", "order", "beside"];
+const VARIED: &[&str] = &["how", "from", "beside"];
 
 impl Experiment for Files {
     fn sheet(&self) -> &'static Sheet {
@@ -102,24 +71,17 @@ impl Experiment for Files {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 16, 128, 1024]);
+        let mut threads =
+            if scope.effort == Effort::Full { scope.threads() } else { vec![1, scope.processors] };
+        threads.dedup();
         let mut words = Vec::new();
         for from in ["cache", "disk"] {
-            for how in ["fault", "willneed", "populate", "read"] {
-                let is_every = how == "fault" && from == "cache" || scope.effort == Effort::Full;
-                let threads = match how {
-                    _ if is_every => scope.threads(),
-                    "read" if scope.processors > 1 => vec![1, scope.processors],
-                    _ => vec![1],
-                };
-                words.extend(
-                    threads
-                        .iter()
-                        .map(|threads| format!("how={how} from={from} mib={mib} threads={threads}")),
-                );
-            }
+            words.extend(
+                threads.iter().map(|threads| format!("how=read from={from} mib={mib} threads={threads}")),
+            );
         }
         let mib = scope.pick([4, 16, 64, 256]);
-        words.extend(FROM.map(|(from, _)| format!("from={from} order=random mib={mib}")));
+        words.extend(FROM.map(|(from, _)| format!("from={from} mib={mib}")));
         words.extend(BESIDE.map(|(beside, _)| format!("how=remap from=new mib={mib} beside={beside}")));
         words.iter().map(|words| SHEET.cell(words)).collect()
     }
@@ -146,18 +108,11 @@ impl Experiment for Files {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Fault,
-    Prefetch(Advice),
     Read,
     Remap,
 }
 
-const HOWS: [(&str, How); 5] = [
-    ("fault", How::Fault),
-    ("willneed", How::Prefetch(Advice::WillNeed)),
-    ("populate", How::Prefetch(Advice::PopulateRead)),
-    ("read", How::Read),
-    ("remap", How::Remap),
-];
+const HOWS: [(&str, How); 3] = [("fault", How::Fault), ("read", How::Read), ("remap", How::Remap)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
@@ -167,10 +122,9 @@ enum From {
     New,
 }
 
-const BESIDE: [(&str, Option<Beside>); 5] = [
+const BESIDE: [(&str, Option<Beside>); 4] = [
     ("none", None),
     ("major", Some(Beside::Major)),
-    ("major-apart", Some(Beside::MajorApart)),
     ("read", Some(Beside::Read)),
     ("spin", Some(Beside::Spin)),
 ];
@@ -183,7 +137,6 @@ const FROM: [(&str, From); 4] =
 struct Asked {
     how: How,
     from: From,
-    is_random: bool,
     len_bytes: usize,
     threads: usize,
     beside: Option<Beside>,
@@ -194,39 +147,38 @@ impl Asked {
         let asked = Self {
             how: cell.choice("how", &HOWS)?,
             from: cell.choice("from", &FROM)?,
-            is_random: cell.choice("order", &[("forward", false), ("random", true)])?,
             len_bytes: cell.mib("mib")?,
             threads: cell.number("threads")?,
             beside: cell.choice("beside", &BESIDE)?,
         };
-        let is_file = matches!(asked.from, From::Cache | From::Disk);
         let is_remap = asked.how == How::Remap;
         let wrong = if asked.beside.is_some() && !is_remap {
             Some("beside takes none, but for how=remap")
-        } else if is_remap && (asked.from != From::New || asked.is_random || asked.threads > 1) {
-            Some("how=remap takes from=new, order=forward and threads=1")
-        } else if asked.how != How::Fault && !is_remap && (!is_file || asked.is_random) {
-            Some("this how takes a file, from=cache or from=disk, and order=forward")
-        } else if !is_file && !asked.is_random && !is_remap {
-            Some("order=forward takes from=cache or from=disk; `touch` touches new memory")
+        } else if is_remap && (asked.from != From::New || asked.threads > 1) {
+            Some("how=remap takes from=new and threads=1")
+        } else if asked.how == How::Read && !asked.is_file() {
+            Some("how=read takes a file, from=cache or from=disk")
         } else {
             None
         };
         wrong.map_or(Ok(asked), |what| Err(Refusal(format!("{cell}: {what}"))))
     }
+
+    fn is_file(&self) -> bool {
+        matches!(self.from, From::Cache | From::Disk)
+    }
 }
 
 /// Whether a cell reads a file from its beginning to its end.
-fn is_forward(cell: &Cell) -> bool {
-    cell.text("how") != Ok("remap") && cell.text("order") == Ok("forward")
+fn is_read(cell: &Cell) -> bool {
+    cell.text("how") == Ok("read")
 }
 
 const COLUMNS: &[Column] = &[
-    Column { head: "prefetch ms", values: |cell, found| forward(cell, wall_ms(found, "prefetch")) },
-    Column { head: "first ms", values: |cell, found| forward(cell, wall_ms(found, "first")) },
-    Column { head: "first MB/s", values: |cell, found| forward(cell, mib_per_s(cell, found, "first")) },
-    Column { head: "first us/page", values: |cell, found| forward(cell, us_per_page(cell, found, "first")) },
-    Column { head: "second ms", values: |cell, found| forward(cell, wall_ms(found, "second")) },
+    Column { head: "first ms", values: |cell, found| of_read(cell, wall_ms(found, "first")) },
+    Column { head: "first MB/s", values: |cell, found| of_read(cell, mib_per_s(cell, found)) },
+    Column { head: "first us/page", values: |cell, found| of_read(cell, us_per_page(cell, found, "first")) },
+    Column { head: "second ms", values: |cell, found| of_read(cell, wall_ms(found, "second")) },
     Column { head: "us each", values: us_each },
     Column {
         head: "major faults",
@@ -234,14 +186,20 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-fn forward(cell: &Cell, figures: Vec<f64>) -> Vec<f64> {
-    if is_forward(cell) { figures } else { Vec::new() }
+fn of_read(cell: &Cell, figures: Vec<f64>) -> Vec<f64> {
+    if is_read(cell) { figures } else { Vec::new() }
+}
+
+/// MiB per second of the first read: the documents' MB/s.
+fn mib_per_s(cell: &Cell, found: &Quantities) -> Vec<f64> {
+    let mib = cell.number("mib").unwrap_or(0) as f64;
+    wall_ns(found, "first").iter().map(|ns| mib * 1e9 / ns).collect()
 }
 
 /// Wall time of a fault, or of a map, touch and unmap, us.
 fn us_each(cell: &Cell, found: &Quantities) -> Vec<f64> {
     let wall_us = wall_ns(found, "first").iter().map(|ns| ns / 1e3);
-    if is_forward(cell) {
+    if is_read(cell) {
         return Vec::new();
     }
     if cell.text("how") == Ok("remap") {
@@ -284,8 +242,7 @@ mod tests {
             ("mib=1 beside=major", "for how=remap"),
             ("mib=1 how=remap", "takes from=new"),
             ("mib=1 how=read from=swap", "takes a file"),
-            ("mib=1 from=new", "order=forward takes"),
-            ("mib=1 how=remap from=new beside=program", "none, major, major-apart, read or spin"),
+            ("mib=1 how=remap from=new beside=program", "none, major, read or spin"),
         ] {
             let refused = Asked::of(&SHEET.cell(words)).unwrap_err().0;
             assert!(refused.contains(expected), "{words}: {refused}");

@@ -28,15 +28,6 @@ pub(super) fn forget(file: &File, len_bytes: usize, what: &str) -> Result<(), Re
     Ok(())
 }
 
-/// Bytes of a THP.
-///
-/// # Errors
-/// The machine has none.
-pub(super) fn thp_bytes(cell: &Cell) -> Result<usize, Refusal> {
-    let bytes = advise::pmd_bytes();
-    check_thp(cell, bytes).map(|()| bytes)
-}
-
 /// Checks that there are THP or mTHP of this size, and that the kernel finds room for a few now.
 ///
 /// # Errors
@@ -65,13 +56,8 @@ fn probe_thp(bytes: usize) -> Result<(), Refusal> {
     region.touch_write(if is_small { 2 * bytes } else { bytes });
     match region.resident_bytes() / bytes {
         COUNT => Ok(()),
-        whole => Err(fragmented(whole, COUNT, bytes)),
+        whole => Err(Refusal(work::fragmented(whole, COUNT, bytes))),
     }
-}
-
-/// The kernel fell back to smaller pages.
-pub(super) fn fragmented(whole: usize, count: usize, page_bytes: usize) -> Refusal {
-    Refusal(work::fragmented(whole, count, page_bytes))
 }
 
 /// A phase that takes one fault per huge page. At least half of the pages must be huge; the rest may fall back
@@ -93,14 +79,6 @@ pub(super) fn note_resident(regions: &[Region], notes: &mut Notes) {
     let resident: usize = regions.iter().map(Region::resident_bytes).sum();
     notes.add("resident_bytes", resident as f64);
     notes.add("mapped_bytes", regions.iter().map(Region::len_bytes).sum::<usize>() as f64);
-}
-
-/// Memory from the hugetlb pool; the cell needs this many pages in all.
-///
-/// # Errors
-/// The pool has too few pages.
-pub(super) fn hugetlb(len_bytes: usize, page_bytes: usize, pages: usize) -> Result<Region, Refusal> {
-    work::hugetlb(len_bytes, page_bytes, pages).map_err(Refusal)
 }
 
 /// The value of a page after its touch on turn 0, 1 or 2. It differs by page, so a sum over pages can't be
@@ -165,7 +143,6 @@ pub(super) fn touch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_os::touch::Populate;
 
     #[test]
     fn what_there_is_not_is_refused_with_the_remedy() {
@@ -203,14 +180,5 @@ mod tests {
     fn half_of_the_pages_must_be_huge() {
         let of = |faults| mostly_huge(Phase::new("timed", 10, 0), 5120).faults.contains(&faults);
         assert_eq!([10, 2500, 2600, 5120].map(of), [true, true, false, false]);
-    }
-
-    #[test]
-    fn what_a_write_gets_tells_populated_memory_from_new() {
-        let len_bytes = 8 * page::size();
-        let mut new = Region::base_pages(len_bytes, page::size()).unwrap();
-        let mut populated = Region::populated(len_bytes, Populate::Writable).unwrap();
-        assert_eq!(resident_by_a_write(&mut new), page::size() as u64);
-        assert_eq!(resident_by_a_write(&mut populated), len_bytes as u64);
     }
 }

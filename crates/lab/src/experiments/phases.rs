@@ -18,17 +18,17 @@ mod claims;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
-use faultless_os::touch::{Region, Shared, time_first_touches, time_write};
+use faultless_os::touch::{Region, Shared, time_first_touches};
 use faultless_os::{counters, page};
 use faultless_prof::Sampler;
 use faultless_trace::observation::KernelSamples;
 use faultless_trace::stat::{LOCKS, kernel_time, lock_of};
 
-use super::{memory, team};
+use super::team;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Remark, Scope, Sheet, Step, Steps, Trial,
+    Chart, Column, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
 use crate::results::{Quantities, values};
 
@@ -53,7 +53,6 @@ static SHEET: Sheet = Sheet {
     about: "What does the kernel spend the time of a first touch on, and what of it on locks?",
     documents: &[Document::Hardware, Document::Prefault, Document::Prezeroing],
     parameters: &[
-        Parameter::usual("page", "base", "base or thp"),
         Parameter::named("threads", "threads that touch one mapping, each its own part"),
         Parameter::named("samples", "samples that must lie in the fault path"),
     ],
@@ -71,38 +70,26 @@ impl Experiment for Phases {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let samples = scope.pick([450, 5_000, 10_000, 10_000]);
-        let cell = |page: &str, threads: usize| {
-            SHEET.cell(&format!("page={page} threads={threads} samples={samples}"))
-        };
         let mut counts = vec![1, scope.processors.min(2), scope.processors];
         counts.dedup();
-        let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
-        let huge = (has_thp && scope.effort >= Effort::Default).then(|| cell("thp", 1));
-        counts.into_iter().map(|count| cell("base", count)).chain(huge).collect()
+        counts.into_iter().map(|count| SHEET.cell(&format!("threads={count} samples={samples}"))).collect()
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         cell.number("samples")?;
-        cell.choice("page", &PAGES)?;
         let threads = cell.number("threads")?;
         let rings = threads.saturating_mul(RING);
         Ok(region_bytes(threads).saturating_add(rings).saturating_add(64 << 20) as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let is_huge = cell.choice("page", &PAGES)?;
-        let page_bytes = if is_huge { memory::thp_bytes(cell)? } else { page::size() };
         let (threads, samples) = (cell.number("threads")?, cell.number("samples")?);
         // Without the right to sample there is nothing to prepare.
         drop(Sampler::of_this_thread(HERTZ).map_err(Refusal)?);
         let len_bytes = region_bytes(threads);
-        let region = match is_huge {
-            true => Region::thp(len_bytes, page_bytes)?,
-            false => Region::base_pages(len_bytes, page_bytes)?,
-        };
-        let rounds = rounds(samples, page_ns(page_bytes)? * (len_bytes / page_bytes) as f64);
-        let region = Shared::new(region);
-        let sampled = Sampled { region, page_bytes, threads, rounds, samples, samplers: Vec::new() };
+        let region = Shared::new(Region::base_pages(len_bytes, page::size())?);
+        let rounds = rounds(samples, page_ns()? * (len_bytes / page::size()) as f64);
+        let sampled = Sampled { region, threads, rounds, samples, samplers: Vec::new() };
         Ok(Steps::of(sampled, Sampled::steps))
     }
 }
@@ -112,17 +99,10 @@ fn region_bytes(threads: usize) -> usize {
 }
 
 /// The time of touching a page: the median of a few touches.
-fn page_ns(page_bytes: usize) -> Result<f64, Refusal> {
+fn page_ns() -> Result<f64, Refusal> {
     const PAGES: usize = 256;
-    const HUGE_PAGES: usize = 8;
     let mut ticks = Vec::with_capacity(PAGES);
-    if page_bytes > page::size() {
-        let mut region = Region::thp(HUGE_PAGES * page_bytes, page_bytes)?;
-        let slots = region.bytes_mut().iter_mut().step_by(page_bytes);
-        ticks.extend(slots.map(|slot| time_write(slot, 1)));
-    } else {
-        time_first_touches(PAGES, &mut ticks)?;
-    }
+    time_first_touches(PAGES, &mut ticks)?;
     ticks.sort_unstable();
     Ok(ticks[ticks.len() / 2] as f64 * counters::tick_ns())
 }
@@ -134,7 +114,6 @@ fn rounds(samples: usize, round_ns: f64) -> usize {
 
 struct Sampled {
     region: Shared,
-    page_bytes: usize,
     threads: usize,
     rounds: usize,
     samples: usize,
@@ -144,24 +123,21 @@ struct Sampled {
 impl Sampled {
     fn steps(&self) -> Vec<Step<Self>> {
         let touches = self.touches();
-        let mut touch = Phase::new("touch", touches, self.threads).touches(touches).sum(touches as u64);
-        if self.page_bytes > page::size() {
-            touch = memory::mostly_huge(touch, touches * (self.page_bytes / page::size()));
-        }
+        let touch = Phase::new("touch", touches, self.threads).touches(touches).sum(touches as u64);
         // Reading a ring maps its pages.
         let rings = (self.threads * (RING / page::size() + 2)) as u64;
         vec![(touch, Self::touch), (Phase::new(NAMES_PHASE, 0, 0).up_to(NAMES + rings), Self::name)]
     }
 
     fn touches(&self) -> usize {
-        self.region.atomics().len() / self.page_bytes * self.rounds
+        self.region.atomics().len() / page::size() * self.rounds
     }
 
     fn touch(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         team::note_processors(notes);
         let (gate, samplers) = (Barrier::new(self.threads), Mutex::new(Vec::new()));
         let region = &self.region;
-        let pages: Vec<&AtomicU8> = region.atomics().iter().step_by(self.page_bytes).collect();
+        let pages: Vec<&AtomicU8> = region.atomics().iter().step_by(page::size()).collect();
         let done = team::together(team::parts(pages.len(), self.threads), |part| {
             let mine = &pages[part];
             let opened = Sampler::of_this_thread(HERTZ).map_err(Refusal);
@@ -260,8 +236,6 @@ const COSTS: [(&str, &str, &str); 3] = [
     ("locks", NAMES_PHASE, "locks_ns"),
     ("rest", NAMES_PHASE, "rest_ns"),
 ];
-/// The words of `page`, and whether it is huge.
-const PAGES: [(&str, bool); 2] = [("base", false), ("thp", true)];
 const NAMES_PHASE: &str = "names";
 
 fn percent(found: &Quantities, share: &str) -> Vec<f64> {
@@ -292,12 +266,8 @@ const CHARTS: &[Chart] = &[
         x_label: "part of the fault path",
         y_label: "share of the fault path's time",
         parts: &SHARES,
-        document: &[("zeroing", 0.0, 0.1125 / 0.6)],
-        remark: |_| {
-            Remark::new(
-                "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
-            )
-        },
+        document: || vec![("zeroing", 0.0, 0.1125 / 0.6)],
+        remark: "The document's shares are of all the kernel's time, 60 % of that run; its LRU and cgroups are one, 0.2.",
         ..Chart::BLANK
     },
     Chart {
@@ -307,12 +277,8 @@ const CHARTS: &[Chart] = &[
         x_label: "part of the fault path",
         y_label: "ns of CPU time per page",
         parts: &COSTS,
-        remark: |_| {
-            Remark::new(
-                "Without waiting, a page costs as much CPU time with many threads as with one. Threads beyond the \
+        remark: "Without waiting, a page costs as much CPU time with many threads as with one. Threads beyond the \
                  processors take turns, so they add little waiting.",
-            )
-        },
         ..Chart::BLANK
     },
 ];
@@ -320,6 +286,7 @@ const CHARTS: &[Chart] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Effort;
     use faultless_os::host::Host;
 
     #[test]

@@ -18,14 +18,13 @@ mod claims;
 
 use faultless_os::touch::Region;
 use faultless_os::{advise, page};
-use faultless_trace::measurement::median;
 
 use super::memory;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{
-    Chart, Column, DocumentRow, Experiment, Measured, Notes, Parameter, Part, Phase, Remark, Scope, Sheet,
-    Step, Steps, Trial,
+    Chart, Column, DocumentPoint, DocumentRow, Experiment, Notes, Parameter, Part, Phase, Scope, Sheet, Step,
+    Steps, Trial,
 };
 use crate::results::{Quantities, values, wall_ms};
 
@@ -301,15 +300,9 @@ const DOCUMENT_MS: [(&str, usize, f64); 6] = [
 ];
 
 /// The same as points of the chart.
-const fn points() -> [(&'static str, f64, f64); DOCUMENT_MS.len()] {
-    let mut points = [("", 0.0, 0.0); DOCUMENT_MS.len()];
-    let mut at = 0;
-    while at < points.len() {
-        let (array, stride, ms) = DOCUMENT_MS[at];
-        points[at] = (array, stride as f64, us_per_mib(ms));
-        at += 1;
-    }
-    points
+fn points() -> Vec<DocumentPoint> {
+    const MIB: f64 = 256.0;
+    DOCUMENT_MS.map(|(array, stride, ms)| (array, stride as f64, ms * 1e3 / MIB)).to_vec()
 }
 
 fn durations_of_document() -> Vec<DocumentRow> {
@@ -333,17 +326,12 @@ const CHARTS: &[Chart] = &[
             let mib = cell.number("mib").unwrap_or(1) as f64;
             values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
         },
-        document: &points(),
-        remark: plateau_found,
+        document: points,
+        remark: "Where the time begins to fall, a stride skips cache lines: the statement on the line's length says at which.",
         ..Chart::BLANK
     },
     chain::CHART,
 ];
-
-/// The document's array has 256 MiB.
-const fn us_per_mib(ms: f64) -> f64 {
-    ms * 1e3 / 256.0
-}
 
 /// A step belongs to the plateau if it saves less than this share. Beyond a cache line, half the lines take
 /// half the time.
@@ -355,32 +343,6 @@ fn plateau(points: &[(usize, f64)]) -> Option<(usize, usize)> {
     let runs = points.chunk_by(|(_, before), (_, after)| *after > (1.0 - STEP_SAVES) * before);
     let longest = runs.filter(|run| run.len() > 1).max_by_key(|run| run.len())?;
     Some((longest.first()?.0, longest.last()?.0))
-}
-
-fn plateau_found(cells: &Measured) -> Remark {
-    let of_prefaulted = |(cell, found): &(&Cell, &Quantities)| {
-        let is_prefaulted = cell.text("array") == Ok("prefaulted");
-        let time = median(values(found, "timed", "wall_ns").filter(|_| is_prefaulted)?)?;
-        Some((cell.number("stride").ok()?, time))
-    };
-    let mut points: Vec<_> = cells.iter().filter_map(of_prefaulted).collect();
-    points.sort_by_key(|(stride, _)| *stride);
-    if points.len() < 4 {
-        return Remark::new(
-            "Where the plateau of the cache lines ends takes more strides: see a run of default effort.",
-        );
-    }
-    match plateau(&points) {
-        Some((first, last)) => Remark {
-            text: format!(
-                "Plateau of the prefaulted array: strides {first} to {last}, where a step of two saves less than a third. It \
-                 ends at {} bytes; the document's cache line has 64.",
-                last * ELEMENT
-            ),
-            at: Some(last as f64),
-        },
-        None => Remark::new("No plateau was found: every step of two saves a third or more."),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //!
 //! In: parts of the work, and what to do with each. Out: the sum of the return values, the time and the faults.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -12,6 +11,7 @@ use std::time::Duration;
 
 use faultless_os::counters::{self, Who};
 use faultless_os::procfs;
+use faultless_os::touch::Churner;
 
 use crate::cell::Refusal;
 use crate::experiment::{Notes, processors};
@@ -113,8 +113,8 @@ pub(super) fn cut(mut bytes: &mut [u8], count: usize, unit_bytes: usize) -> Vec<
 pub(super) enum Others {
     /// Threads that repeat something.
     Threads(Turns),
-    /// Processes by their ids, which end when they are dropped.
-    Processes(Vec<(u32, Box<dyn Any>)>),
+    /// Processes that map and unmap, which end when they are dropped.
+    Processes(Vec<Churner>),
 }
 
 /// Threads, and what is known of their turns.
@@ -144,8 +144,8 @@ fn wait_for(holds: impl Fn() -> bool) {
 }
 
 /// Whether a process runs and has done something.
-fn is_at_work(pid: u32) -> bool {
-    procfs::stat(pid).is_some_and(|stat| !stat.has_ended() && stat.user_ns + stat.system_ns > 0)
+fn is_at_work(child: &Churner) -> bool {
+    procfs::stat(child.pid()).is_some_and(|stat| !stat.has_ended() && stat.user_ns + stat.system_ns > 0)
 }
 
 impl Others {
@@ -181,11 +181,10 @@ impl Others {
         Self::Threads(Turns { shared, threads })
     }
 
-    /// These processes with their ids, as soon as each is at work.
-    pub(super) fn processes<T: Any>(children: Vec<(u32, T)>) -> Self {
-        wait_for(|| children.iter().all(|(pid, _)| is_at_work(*pid)));
-        let any = |(pid, child)| (pid, Box::new(child) as Box<dyn Any>);
-        Self::Processes(children.into_iter().map(any).collect())
+    /// These processes, as soon as each is at work.
+    pub(super) fn processes(children: Vec<Churner>) -> Self {
+        wait_for(|| children.iter().all(is_at_work));
+        Self::Processes(children)
     }
 
     /// Ends them. Returns 1 if there are any and all did their work; notes the turns of threads.
@@ -196,7 +195,7 @@ impl Others {
         match others.take() {
             Some(Self::Threads(turns)) => turns.end(notes),
             Some(Self::Processes(children)) => {
-                Ok(u64::from(!children.is_empty() && children.iter().all(|(pid, _)| is_at_work(*pid))))
+                Ok(u64::from(!children.is_empty() && children.iter().all(is_at_work)))
             }
             None => Ok(0),
         }
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(end(Others::threads(1, 7, || Ok(0))), Ok(0));
         let refused = Others::threads(2, 0, || Err(Refusal("no file".into())));
         assert_eq!(end(refused), Err(Refusal("no file".into())));
-        assert_eq!(end(Others::processes(vec![(u32::MAX, ())])), Ok(0));
+        assert_eq!(end(Others::processes(Vec::new())), Ok(0));
         assert!(notes.of("beside_turns").is_some());
     }
 }

@@ -23,9 +23,9 @@ use faultless_os::{advise, map, page};
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
 use crate::experiment::{
-    Chart, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+    Chart, Column, Effort, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
 };
-use crate::results::{Quantities, faults};
+use crate::results::{Quantities, faults, wall_ns};
 
 pub(super) struct Threshold;
 
@@ -65,6 +65,10 @@ static SHEET: Sheet = Sheet {
             "glibc, glibc-fixed (with a threshold of 128 KiB), jemalloc, mimalloc or tcmalloc",
         ),
         Parameter::named("kib", "KiB of the block"),
+    ],
+    columns: &[
+        Column { head: "faults per page and cycle", values: per_page },
+        Column { head: "us per page and cycle", values: us_per_page },
     ],
     charts: CHARTS,
     claims: claims::claims,
@@ -140,10 +144,19 @@ fn later_cycles(kib: usize) -> usize {
     (LATER_BYTES / (kib << 10)).clamp(*LATER_CYCLES.start(), *LATER_CYCLES.end())
 }
 
-fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+/// Touches of the later cycles.
+fn touches(cell: &Cell) -> f64 {
     let kib = cell.number("kib").unwrap_or(1);
-    let touches = (pages(kib) * later_cycles(kib)) as f64;
-    faults(found, phase).iter().map(|faults| faults / touches).collect()
+    (pages(kib) * later_cycles(kib)) as f64
+}
+
+/// Faults of the later cycles.
+fn per_page(cell: &Cell, found: &Quantities) -> Vec<f64> {
+    faults(found, "later").iter().map(|faults| faults / touches(cell)).collect()
+}
+
+fn us_per_page(cell: &Cell, found: &Quantities) -> Vec<f64> {
+    wall_ns(found, "later").iter().map(|ns| ns / 1e3 / touches(cell)).collect()
 }
 
 fn pages(kib: usize) -> usize {
@@ -274,7 +287,7 @@ const CHARTS: &[Chart] = &[Chart {
     x_label: "size of the block in bytes",
     place: |cell, _| Some(cell.kib("kib").ok()? as f64),
     y_label: "faults per page and cycle",
-    values: |cell, found| per_page(cell, found, "later"),
+    values: per_page,
     ..Chart::BLANK
 }];
 
@@ -290,13 +303,6 @@ mod tests {
         assert!(refused.contains("answers instead of jemalloc"), "{refused}");
         let cell = SHEET.cell("allocator=glibc-fixed kib=64");
         assert!(trial::measure(&Threshold, &cell).refused.unwrap().contains("GLIBC_TUNABLES"));
-    }
-
-    #[test]
-    fn a_cycle_writes_every_page_of_its_block() {
-        assert_eq!(cycle(640 << 10).0, (640 << 10) / page::size() as u64);
-        assert_eq!(later_cycles(64 << 10), 2);
-        assert_eq!(later_cycles(4), 64);
     }
 
     #[test]

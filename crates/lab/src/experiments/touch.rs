@@ -60,8 +60,7 @@ static SHEET: Sheet = Sheet {
         Parameter::usual(
             "beside",
             "none",
-            "files: threads that map, touch and unmap a file; flushed-files: the same, and drop it from the page cache; maps: \
-             threads that map and unmap memory; maps-apart: processes that do so",
+            "maps: threads that map and unmap memory; maps-apart: processes that do so",
         ),
         Parameter::usual("others", "0", "threads or processes beside"),
     ],
@@ -80,7 +79,6 @@ static SHEET: Sheet = Sheet {
                 plain.iter().all(|(name, value)| cell.text(name) == Ok(value))
                     && !is_pool(cell)
                     && !narrow::is_asked(cell)
-                    && !cell.text("beside").is_ok_and(|beside| beside.ends_with("files"))
             },
             varied: &["memory", "beside", "others"],
             columns: charts::SCALE_COLUMNS,
@@ -137,19 +135,13 @@ fn sizes(scope: &Scope) -> &'static [usize] {
     scope.pick([&[4], &[64], &[64, 512], &[16, 256, 2000]])
 }
 
-/// The first document's cells: by access, size, threads, and with mlock.
+/// The first document's cells: by size, threads, by reading as its listing does, and with mlock.
 fn hardware(scope: &Scope) -> Vec<String> {
     let mut words = Vec::new();
-    for (access, mib) in
-        ["write", "read"].into_iter().flat_map(|access| sizes(scope).iter().map(move |mib| (access, mib)))
-    {
-        // Reading maps one shared page: one size shows its scaling.
-        if access == "write" || *mib == sizes(scope)[0] || scope.effort == Effort::Full {
-            words.extend(
-                scope.threads().iter().map(|threads| format!("access={access} mib={mib} threads={threads}")),
-            );
-        }
+    for mib in sizes(scope) {
+        words.extend(scope.threads().iter().map(|threads| format!("mib={mib} threads={threads}")));
     }
+    words.push(format!("access=read mib={} threads=1", sizes(scope)[0]));
     // Most users may lock little memory: the same size is measured without the lock, too.
     let mib = lockable_mib(scope.host, sizes(scope)[0]);
     for threads in [1, scope.processors] {
@@ -164,11 +156,10 @@ fn beside(scope: &Scope) -> Vec<String> {
     let threads = if scope.effort >= Effort::Default { vec![1, scope.processors] } else { vec![1] };
     let mut words = Vec::new();
     for (beside, _) in BESIDE.into_iter().filter(|(_, kind)| kind.is_some()) {
-        let memory = if beside.ends_with("files") { "shared" } else { "own" };
         for threads in &threads {
             words.extend(others.iter().map(|others| {
                 let mib = sizes(scope)[0];
-                format!("memory={memory} mib={mib} threads={threads} beside={beside} others={others}")
+                format!("memory=own mib={mib} threads={threads} beside={beside} others={others}")
             }));
         }
     }
@@ -234,13 +225,8 @@ const MEMORIES: [(&str, Memory); 6] = [
     ("zeroed-ahead", Memory::Pool(Zeroed::Ahead)),
 ];
 
-const BESIDE: [(&str, Option<Beside>); 5] = [
-    ("none", None),
-    ("files", Some(Beside::Files { is_flushed: false })),
-    ("flushed-files", Some(Beside::Files { is_flushed: true })),
-    ("maps", Some(Beside::Maps)),
-    ("maps-apart", Some(Beside::MapsApart)),
-];
+const BESIDE: [(&str, Option<Beside>); 3] =
+    [("none", None), ("maps", Some(Beside::Maps)), ("maps-apart", Some(Beside::MapsApart))];
 
 /// Whether a cell's memory comes from a pool, and so takes no faults.
 fn is_pool(cell: &Cell) -> bool {

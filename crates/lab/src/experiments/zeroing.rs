@@ -19,7 +19,9 @@ use faultless_os::zero::{self, Present};
 use super::memory::LINE_BYTES;
 use crate::cell::{Cell, Refusal};
 use crate::document::Document;
-use crate::experiment::{Chart, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial};
+use crate::experiment::{
+    Chart, Column, Experiment, Notes, Parameter, Phase, Scope, Sheet, Step, Steps, Trial,
+};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
@@ -40,6 +42,10 @@ static SHEET: Sheet = Sheet {
         Parameter::named("from", "hot: one block again and again; cold: more memory than caches hold"),
         Parameter::named("order", "log2 of the base pages of a block, up to 10"),
         Parameter::named("mib", "MiB that are zeroed in all"),
+    ],
+    columns: &[
+        Column { head: "zeroing ns/page", values: |_, found| zero_ns(found) },
+        Column { head: "reading a set elsewhere, times", values: |_, found| beside(found) },
     ],
     charts: CHARTS,
     claims: claims::claims,
@@ -286,22 +292,11 @@ fn beside(found: &Quantities) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn memory_left_out_by_an_engine_shows() {
         let mut memory = vec![0_u8; 2 * page::size()];
         assert_eq!(read_and_mark(&mut memory), 0);
         assert_eq!(read_and_mark(&mut memory), 2);
-    }
-
-    #[test]
-    fn every_block_comes_once() {
-        let [memory, set] = [3 << 20, 1].map(|bytes| Region::base_pages(bytes, page::size()).unwrap());
-        let engine = Present::named("cached").unwrap();
-        let (block_bytes, batch_blocks) = (page::size(), (1 << 20) / page::size());
-        let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };
-        let begins: BTreeSet<_> = (0..trial.blocks()).map(|at| trial.block(at).as_ptr().addr()).collect();
-        assert_eq!(begins.len(), trial.blocks());
     }
 }

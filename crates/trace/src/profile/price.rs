@@ -309,7 +309,8 @@ mod tests {
         let fault = |kind| Fault { blocked_ns: 700, preempted_ns: 100, ..Fault::timed(kind, 0, 1_000) };
         let of = |tells_switches, kind| {
             let found = Faults { tells_switches, ..Faults::default() };
-            let prices = Prices::new(&found, &Weights::default(), &Observation::default(), &Stacks::default());
+            let prices =
+                Prices::new(&found, &Weights::default(), &Observation::default(), &Stacks::default());
             (prices.reading_ns(&fault(kind)), prices.wait_ns(&fault(kind), kind))
         };
         assert_eq!(of(true, Kind::FileRead), (Some(200.0), 700.0));

@@ -32,8 +32,17 @@ impl Stat {
     pub(crate) fn of(observation: &Observation, faults: &Faults, profile: &Profile) -> Self {
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
-        let Totals { rows, beyond_wait4, time, wait_ns, recorder_ns, disagreements, mut notes, mut details, .. } =
-            profile.totals.clone();
+        let Totals {
+            rows,
+            beyond_wait4,
+            time,
+            wait_ns,
+            recorder_ns,
+            disagreements,
+            mut notes,
+            mut details,
+            ..
+        } = profile.totals.clone();
         let wait_ns = faults.tells_switches.then_some(wait_ns);
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());

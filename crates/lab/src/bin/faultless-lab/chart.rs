@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use faultless_lab::results::{Quantities, values};
-use faultless_lab::{Cell, Chart, Measured, Remark};
+use faultless_lab::{Cell, Chart, Measured};
 use faultless_report::svg::{Line, Plot, Point};
 use faultless_trace::measurement::median_interval;
 
@@ -26,8 +26,8 @@ pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
     }
     let is_words = lines.iter().flat_map(|line| &line.points).any(|point| point.x.parse::<f64>().is_err());
     // Without anything of ours there is nothing to hold the document's against.
-    let theirs = if lines.is_empty() { &[][..] } else { chart.document };
-    for &(name, x, value) in theirs {
+    let theirs = if lines.is_empty() { Vec::new() } else { (chart.document)() };
+    for (name, x, value) in theirs {
         let point = |x: String| vec![Point { x, value, low: value, high: value }];
         if is_words {
             add(&mut lines, "", true, point(name.to_owned()));
@@ -38,7 +38,6 @@ pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
     if !is_words {
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| natural_cmp(&a.x, &b.x)));
     }
-    let Remark { text, at } = (chart.remark)(cells);
     Plot {
         id: chart.id.into(),
         title: chart.title.into(),
@@ -46,8 +45,8 @@ pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
         y_label: chart.y_label.into(),
         x_is_bytes: chart.x_label.ends_with(" in bytes"),
         lines,
-        remark: text,
-        mark: at,
+        remark: chart.remark.into(),
+        mark: None,
     }
 }
 
@@ -119,7 +118,7 @@ mod tests {
         x_label: "threads",
         y_label: "ns",
         values: |_, found| values(found, "p", "wall_ns").unwrap_or_default().to_vec(),
-        document: &[("read", 4.0, 2.0)],
+        document: || vec![("read", 4.0, 2.0)],
         ..Chart::BLANK
     };
 

@@ -55,7 +55,7 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
     Ok(Comparison {
         names,
         facts: facts((a, &of_a), (b, &of_b))?,
-        caveats: [caveats("A", a, &of_a)?, caveats("B", b, &of_b)?].concat(),
+        caveats: [caveats("A", &of_a), caveats("B", &of_b)].concat(),
         how: vec![
             format!(
                 "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
@@ -106,9 +106,9 @@ fn by_chance(changes: &[Change]) -> String {
 const NAMED: usize = 5;
 
 /// What of a record is not there, or can't be right: a sentence, and a line for each.
-fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>, Failure> {
+fn caveats(which: &str, results: &Results) -> Vec<String> {
     let mut caveats = Vec::new();
-    caveats.extend(unfinished(folder, results)?.map(|why| format!("{which} is not whole: {why}")));
+    caveats.extend(unfinished(results).map(|why| format!("{which} is not whole: {why}")));
     let wrong: Vec<&Note> = results.notes_of(VIOLATION).collect();
     for (notes, of, what) in [
         (wrong, "sample", "can't be right, and left out"),
@@ -120,17 +120,11 @@ fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>,
     ] {
         if !notes.is_empty() {
             caveats.push(format!("{which}: {} {what}:", counted(notes.len(), of)));
-            caveats.extend(notes.iter().take(NAMED).map(|note| named(note)));
+            caveats.extend(notes.iter().take(NAMED).map(ToString::to_string));
             caveats.extend((notes.len() > NAMED).then(|| format!("and {} more", notes.len() - NAMED)));
         }
     }
-    Ok(caveats)
-}
-
-/// A note; what was refused often names its cell itself.
-fn named(note: &Note) -> String {
-    let cell = format!("{} {}: ", note.experiment, note.cell);
-    format!("{cell}{}", note.text.strip_prefix(&cell).unwrap_or(&note.text))
+    caveats
 }
 
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {

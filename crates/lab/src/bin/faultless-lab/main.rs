@@ -7,12 +7,11 @@ extern crate faultless_console;
 
 mod chart;
 mod compare;
-mod datafile;
 mod measure;
 mod report;
 mod table;
 
-use measure::{Form, Run};
+use measure::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +22,7 @@ use faultless_console::program::{self, Program, Words};
 use faultless_console::sink::columns;
 use faultless_console::{Failure, Outcome, conclude, emit, parse};
 use faultless_lab::experiment::processors;
-use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, record, runner, trial};
+use faultless_lab::{Cell, Effort, Experiment, Scope, experiments, runner, trial};
 use faultless_os::host::Host;
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.
@@ -74,9 +73,6 @@ struct Args {
     /// Print one JSON document instead of the tables.
     #[arg(long)]
     json: bool,
-    /// Print a row of comma-separated values for each figure: median and 95 % interval.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -101,8 +97,6 @@ enum Action {
     /// [program: faultless-kernel-lab].
     #[command(disable_help_flag = true)]
     Kernel(Words),
-    /// Write a file of random data for the experiment `files`, which reads FAULTLESS_LAB_DATAFILE.
-    Datafile(datafile::Args),
     Man(ManArgs),
     Completions(CompletionsArgs),
     /// Measure one cell in this process and print it.
@@ -150,7 +144,6 @@ fn run(args: Args) -> Outcome {
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Kernel(words)) => KERNEL.start(&words),
-        Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
             emit(&pages::completions(Args::command(), "faultless-lab", args.shell), ExitCode::SUCCESS)
@@ -166,13 +159,8 @@ fn run(args: Args) -> Outcome {
                 args.experiments.into_iter().partition(|word| word.contains('='));
             let names = chosen(&names)?;
             let folder = args.output.unwrap_or_else(|| default_folder(&names, &parameters, effort).into());
-            let form = match (args.json, args.csv) {
-                (true, _) => Form::Json,
-                (_, true) => Form::Csv,
-                _ => Form::Text,
-            };
-            let (parameters, rounds) = (parameters.as_slice(), args.rounds);
-            measure::run(Run { names, parameters, effort, rounds, folder: &folder, form })
+            let (parameters, rounds, json) = (parameters.as_slice(), args.rounds, args.json);
+            measure::run(Run { names, parameters, effort, rounds, folder: &folder, json })
         }
     }
 }
@@ -222,7 +210,7 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
     let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
     let experiment = found(experiment)?;
-    let cell = record::today(&cell);
+    let cell = experiment.sheet().complete(&cell);
     let bytes = experiment.memory_bytes(&cell).map_err(measure::failure)?;
     if let Some(why) = runner::lacks_memory(bytes) {
         return Err(Failure(format!("{cell}: {why}")));

@@ -9,7 +9,7 @@ use faultless_lab::record::{self, Asked, Note, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
 use faultless_lab::{Chosen, Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{report, table};
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
@@ -24,20 +24,13 @@ pub(crate) struct Run<'a> {
     /// Rounds of each cell, if they were named.
     pub(crate) rounds: Option<u32>,
     pub(crate) folder: &'a Path,
-    pub(crate) form: Form,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Text,
-    Csv,
-    Json,
+    /// Whether one JSON document is printed instead of tables.
+    pub(crate) json: bool,
 }
 
 /// Measures into a folder and tells what was found.
 pub(crate) fn run(run: Run) -> Outcome {
-    let Run { parameters, effort, folder, form, .. } = run;
+    let Run { parameters, effort, folder, .. } = run;
     let host = Host::read();
     let scope = Scope { host: &host, processors: processors(), effort };
     let chosen: Vec<Chosen> = match (parameters, run.names.as_slice()) {
@@ -60,19 +53,17 @@ pub(crate) fn run(run: Run) -> Outcome {
     // One table answers a part or chosen cells.
     let is_table = !parameters.is_empty() || chosen.iter().any(|chosen| chosen.part().is_some());
     let written = if is_empty { Ok(()) } else { page(folder, &results) };
-    let text = match form {
-        Form::Json => table::json(&report::report(folder, &results)?, &results)?,
-        Form::Csv => table::csv(&chosen, &results)?,
+    let text = if run.json {
+        table::json(&report::report(folder, &results)?, &results)?
+    } else if is_empty {
         // The reasons have been told.
-        Form::Text if is_empty => table::counts(&results),
-        Form::Text if is_table => {
-            let grids = chosen.iter().map(|chosen| table::grid(&chosen.grid(&results)));
-            grids.collect::<String>() + &table::counts(&results)
-        }
-        Form::Text => {
-            let is_brief = effort == Effort::Quick && chosen.len() > 1;
-            report::text(&report::report(folder, &results)?, is_brief, folder) + &table::counts(&results)
-        }
+        table::counts(&results)
+    } else if is_table {
+        let grids = chosen.iter().map(|chosen| table::grid(&chosen.grid(&results)));
+        grids.collect::<String>() + &table::counts(&results)
+    } else {
+        let is_brief = effort == Effort::Quick && chosen.len() > 1;
+        report::text(&report::report(folder, &results)?, is_brief, folder) + &table::counts(&results)
     };
     let mut status = code(&results);
     if ended == Ended::Interrupted {
@@ -197,13 +188,12 @@ pub(crate) fn failure(refusal: faultless_lab::Refusal) -> Failure {
 fn show(bar: &ProgressBar, now: &Progress) {
     bar.set_length(now.planned as u64);
     bar.set_position(now.done as u64);
-    let left = now.left_ns.map(|ns| format!(", {} left", HumanDuration(std::time::Duration::from_nanos(ns))));
-    bar.set_message(format!("round {}{}: {}", now.round, left.unwrap_or_default(), now.cell));
+    bar.set_message(format!("round {}: {}", now.round, now.cell));
 }
 
 fn progress() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}");
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} left, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }

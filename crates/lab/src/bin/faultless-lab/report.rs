@@ -136,7 +136,7 @@ pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure
                 ""
             }
         ),
-        unfinished: unfinished(folder, results)?,
+        unfinished: unfinished(results),
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         experiments,
@@ -144,31 +144,30 @@ pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure
 }
 
 /// Why a record is not whole, going by its files and by how the last run on it ended.
-pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
+pub(crate) fn unfinished(results: &Results) -> Option<String> {
     let lacks = &results.lacks;
     if !lacks.is_empty() {
-        return Ok(Some(format!(
+        return Some(format!(
             "It was stored without {}: what was asked for, which cells were refused, and which samples had wrong fault counts \
              is not known. So no sample is left out.",
             lacks.join(" and ")
-        )));
-    }
-    if record::is_torn(folder).map_err(failure)? {
-        return Ok(Some(
-            "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
         ));
     }
-    if results.all().next().is_none() {
-        return Ok(Some("It holds no sample.".into()));
+    if results.is_torn {
+        return Some(
+            "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
+        );
     }
-    let last = results.notes_of(ENDED).last().map(|note| note.text.as_str());
-    Ok(match last {
+    if results.all().next().is_none() {
+        return Some("It holds no sample.".into());
+    }
+    match results.notes_of(ENDED).last().map(|note| note.text.as_str()) {
         Some(FINISHED | OUT_OF_TIME) => None,
         Some(other) => Some(format!("The last run was {other}.")),
         None => {
             Some("The last run did not say how it ended: it goes on, was killed, or the disk is full.".into())
         }
-    })
+    }
 }
 
 fn claim(claim: &Claim, results: &Results) -> page::Claim {
@@ -233,7 +232,10 @@ fn experiment(name: &str, command: &str, results: &Results) -> page::Experiment 
 fn tables(experiment: &dyn Experiment, results: &Results) -> Vec<page::Table> {
     let sheet = experiment.sheet();
     let whole = (!sheet.columns.is_empty()).then(|| {
-        let title = format!("In the columns of \"{}\"", sheet.documents[0].title());
+        let title = match (sheet.theirs)().is_empty() {
+            true => "What was measured".to_owned(),
+            false => format!("In the columns of \"{}\"", sheet.documents[0].title()),
+        };
         (sheet.name, title, Grid::without_parts(experiment, results))
     });
     let parts = sheet

@@ -205,36 +205,6 @@ fn short_figure(value: f64) -> String {
     }
 }
 
-/// A row for each figure of each cell, with the document's own.
-pub(crate) fn csv(chosen: &[Chosen], results: &Results) -> Result<String, Failure> {
-    let mut rows = csv::Writer::from_writer(Vec::new());
-    rows.write_record(["experiment", "origin", "parameters", "figure", "median", "low", "high"])?;
-    for chosen in chosen {
-        let grid = chosen.grid(results);
-        let [names, figures] = &grid.heads;
-        for row in &grid.rows {
-            let named = names.iter().zip(&row.parameters).filter(|(_, value)| !value.is_empty());
-            let parameters: Vec<_> = named.map(|(name, value)| format!("{name}={value}")).collect();
-            for (figure, found) in figures.iter().zip(&row.figures) {
-                let Some(found) = found else { continue };
-                // One sample has no interval.
-                let end = |end: f64| if found.high < f64::MAX { end.to_string() } else { String::new() };
-                rows.write_record([
-                    chosen.name(),
-                    if row.is_document { "document" } else { "here" },
-                    &parameters.join(" "),
-                    figure,
-                    &found.value.to_string(),
-                    &end(found.low),
-                    &end(found.high),
-                ])?;
-            }
-        }
-    }
-    let bytes = rows.into_inner().map_err(|error| Failure(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 #[derive(Serialize)]
 struct Json<'a> {
     schema: u32,

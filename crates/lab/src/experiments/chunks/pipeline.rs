@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use faultless_os::touch::{Populate, Region};
-use faultless_os::{advise, page};
+use faultless_os::page;
+use faultless_os::touch::Region;
 use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 
 use super::super::{memory, team};
@@ -26,26 +26,10 @@ pub(super) enum Memory {
     Pool,
     Malloc,
     Mmap,
-    Populate,
-    Thp,
 }
 
-impl Memory {
-    pub(super) fn block_bytes(self) -> usize {
-        match self {
-            Self::Thp => BLOCK.next_multiple_of(advise::pmd_bytes().max(page::size())),
-            _ => BLOCK,
-        }
-    }
-}
-
-pub(super) const MEMORIES: [(&str, Memory); 5] = [
-    ("pool", Memory::Pool),
-    ("malloc", Memory::Malloc),
-    ("mmap", Memory::Mmap),
-    ("populate", Memory::Populate),
-    ("thp", Memory::Thp),
-];
+pub(super) const MEMORIES: [(&str, Memory); 3] =
+    [("pool", Memory::Pool), ("malloc", Memory::Malloc), ("mmap", Memory::Mmap)];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -87,12 +71,11 @@ impl Plan {
             .work(self.chunks * (BLOCK + (self.passes - 1) * COPIES * PACKED) / 8);
         let more = *phase.faults.end() - all as u64 + TABLES;
         let faults = match self.memory {
-            Memory::Mmap | Memory::Populate => all as u64..=all as u64 + more,
+            Memory::Mmap => all as u64..=all as u64 + more,
             // Memory that is kept faults once; at least one block must fault.
             Memory::Pool => pages as u64..=(self.most_blocks() * pages) as u64 + more,
             // malloc may keep it or not; the head of a block may be on a separate page.
             Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
-            Memory::Thp => memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults,
         };
         phase.faults(faults).sum(hash_of_unpacked(self.passes).wrapping_mul(self.chunks as u64))
     }
@@ -173,11 +156,7 @@ impl Pipeline {
     fn steps(&self) -> Vec<Step<Self>> {
         let (page, plan) = (page::size(), self.plan);
         // A block as the phase `timed` gets it: how much is resident once a byte is written.
-        let block = match plan.memory {
-            Memory::Mmap => page,
-            Memory::Populate | Memory::Thp => plan.memory.block_bytes(),
-            Memory::Pool | Memory::Malloc => 0,
-        };
+        let block = if plan.memory == Memory::Mmap { page } else { 0 };
         let setup = Phase::new("setup", PACKED / page, 0).up_to((block / page) as u64 + TABLES);
         let mut steps: Vec<Step<Self>> = vec![(setup.sum(block as u64), Self::set_up)];
         if plan.memory == Memory::Mmap {
@@ -206,10 +185,7 @@ impl Pipeline {
         }
         Ok(match self.plan.memory {
             Memory::Pool | Memory::Malloc => 0,
-            _ => match self.chunk()? {
-                Chunk::Mapped(mut region) => memory::resident_by_a_write(&mut region),
-                Chunk::Pool(_) | Chunk::Heap(_) => 0,
-            },
+            Memory::Mmap => memory::resident_by_a_write(&mut Region::base_pages(BLOCK, page::size())?),
         })
     }
 
@@ -252,7 +228,7 @@ impl Pipeline {
             read.map(|()| sum)
         })?;
         team::note_processors(notes);
-        let handed_out = (plan.chunks * plan.memory.block_bytes()) as f64;
+        let handed_out = (plan.chunks * BLOCK) as f64;
         notes.add("handed_out_bytes", handed_out);
         match (&self.pool, plan.memory) {
             (Some(pool), _) => notes.add("requested_bytes", handed_out - pool.stats().reused_bytes as f64),
@@ -272,11 +248,6 @@ impl Pipeline {
                 )
             }
             (None, Memory::Malloc) => Chunk::Heap(Vec::with_capacity(BLOCK)),
-            (None, Memory::Populate) => Chunk::Mapped(Region::populated(BLOCK, Populate::Writable)?),
-            (None, Memory::Thp) => {
-                let len = self.plan.memory.block_bytes();
-                Chunk::Mapped(Region::thp(len, len)?)
-            }
             (None, _) => Chunk::Mapped(Region::base_pages(BLOCK, page::size())?),
         })
     }
@@ -303,20 +274,5 @@ mod tests {
         let requested = |sample| value(sample, "timed", "requested_bytes") / BLOCK as f64;
         assert_eq!(requested(&mmap), 12.0);
         assert!((1.0..=11.0).contains(&requested(&pool)), "{}", requested(&pool));
-    }
-
-    #[test]
-    fn a_hash_that_missed_a_chunk_would_show() {
-        let plan = |chunks, passes| Plan {
-            memory: Memory::Mmap,
-            workers: 1,
-            queue: 1,
-            chunks,
-            passes,
-            reads_file: false,
-        };
-        let sum = |chunks, passes| plan(chunks, passes).timed().checksum;
-        assert_ne!(sum(12, 1), sum(11, 1));
-        assert_ne!(sum(12, 1), sum(12, 2), "and so would one that missed a pass");
     }
 }

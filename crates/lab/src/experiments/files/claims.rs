@@ -9,7 +9,7 @@ const READ: &str = "first";
 
 /// One page of each 64 KiB, in a random order: from a file on a disk, from swap, or never touched.
 fn random<'a>(here: &Here<'a>, from: &str) -> Cells<'a> {
-    here.cells("files").with("how", "fault").with("order", "random").with("from", from).most("mib")
+    here.cells("files").with("how", "fault").with("from", from).most("mib")
 }
 
 /// Maps, touches and unmaps 64 KiB again and again, beside this.

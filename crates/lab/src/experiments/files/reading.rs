@@ -1,49 +1,26 @@
 //! The phases of a cell of `files`, and the work of each.
 
-use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use faultless_os::counters::{self, Who};
-use faultless_os::file::{self, FileMap};
+use faultless_os::file::FileMap;
+use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
-use faultless_os::{advise, page};
 
-use super::super::data::{Data, VARIABLE, WINDOW, places, sum_of, without_read_ahead};
+use super::super::data::{self, Data, WINDOW, WORD_BYTES, places, without_read_ahead};
+use super::super::memory;
 use super::super::team::{self, Done, Others};
 use super::{Asked, From, How, MAPS_PER_MIB};
 use crate::cell::Refusal;
-use crate::datafile::{self, WORD_BYTES};
 use crate::experiment::{Notes, Phase, Step, Steps, Trial};
 
-/// Linux's fault-around since 3.15, where it can't be read.
-const USUAL_WINDOW_BYTES: usize = 64 << 10;
 /// How often the kernel is asked to write memory to swap. It keeps pages that are still being written.
 const ATTEMPTS: usize = 50;
 /// The remedy for want of swap: in zram, or in a file on a disk, which has the disk's price.
 pub(super) const SWAP: &str = "take swap in zram or in a file; as root, modprobe zram && echo 1G >/sys/block/zram0/disksize && \
                                mkswap /dev/zram0 && swapon -p 9 /dev/zram0, or fallocate -l 1G FILE && chmod 600 FILE && \
                                mkswap FILE && swapon FILE";
-
-/// Base pages that one fault maps where they are cached.
-fn window_pages() -> usize {
-    let told = std::fs::read_to_string("/sys/kernel/debug/fault_around_bytes").ok();
-    let bytes = told.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL_WINDOW_BYTES);
-    (bytes / page::size()).max(1)
-}
-
-/// Waits until a part of a file is in the page cache; returns whether it came.
-fn has_begun(map: &FileMap) -> bool {
-    const PATIENCE_NS: u64 = 5_000_000_000;
-    let begin_ns = counters::now_ns();
-    while map.cached_bytes() == 0 {
-        if counters::now_ns() - begin_ns > PATIENCE_NS {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
-}
 
 enum Held {
     Nothing,
@@ -60,20 +37,22 @@ struct Reading {
 }
 
 pub(super) fn trial(asked: Asked) -> Result<Box<dyn Trial>, Refusal> {
-    let steps = if asked.how == How::Remap { Reading::remap_steps } else { Reading::steps };
+    let steps = match asked.how {
+        How::Fault => Reading::fault_steps,
+        How::Read => Reading::read_steps,
+        How::Remap => Reading::remap_steps,
+    };
     Ok(Steps::of(Reading::new(asked)?, steps))
 }
 
 impl Reading {
     fn new(asked: Asked) -> Result<Self, Refusal> {
-        let Asked { from, len_bytes, .. } = asked;
-        let is_file = matches!(from, From::Cache | From::Disk);
-        let data = if is_file { Some(Data::named_or_written(len_bytes)?) } else { None };
-        if let (Some(data), From::Disk) = (&data, from) {
+        let data = if asked.is_file() { Some(Data::written(asked.len_bytes)?) } else { None };
+        if let (Some(data), From::Disk) = (&data, asked.from) {
             // Only pages that are on the disk can leave the page cache. A file system without sync has no disk.
             data.file.sync_all()?;
         }
-        Ok(Self { asked, data, places: places(len_bytes), held: Held::Nothing, others: None })
+        Ok(Self { asked, data, places: places(asked.len_bytes), held: Held::Nothing, others: None })
     }
 
     fn remap_steps(&self) -> Vec<Step<Self>> {
@@ -88,57 +67,30 @@ impl Reading {
         steps
     }
 
-    fn steps(&self) -> Vec<Step<Self>> {
-        let Asked { how, from, is_random, len_bytes, threads, .. } = self.asked;
-        let (pages, words, count) = (len_bytes / page::size(), len_bytes / WORD_BYTES, self.places.len());
-        let sum = self.data.as_ref().map_or(0, |data| data.sum);
-        let mut setup = Phase::new("setup", 0, 0);
-        if from == From::Swap {
+    fn fault_steps(&self) -> Vec<Step<Self>> {
+        let Asked { from, len_bytes, threads, .. } = self.asked;
+        let (pages, count) = (len_bytes / page::size(), self.places.len());
+        let setup = match from {
             // A swap file on a disk takes more, at most one fault a page and attempt: see `swapped`.
-            setup = Phase::new("setup", pages, 0).up_to((pages * ATTEMPTS) as u64);
-        }
-        let mut prefetch = Phase::new("prefetch", 0, 0);
-        let [mut first, mut second] =
-            ["first", "second"].map(|name| Phase::new(name, 0, threads).work(words / 8).sum(sum));
-        match how {
-            _ if is_random => {
-                // The checksum is the number of major faults: all of them or none.
-                let majors = if matches!(from, From::Disk | From::Swap) { count as u64 } else { 0 };
-                first = Phase::new("first", count, threads).touches(count).sum(majors);
-                // One fault maps a whole folio of the page cache, which may be larger than a window.
-                first = if from == From::Cache { first.at_least(1) } else { first };
-                second = Phase::new("second", 0, threads).touches(count).sum(0);
-            }
-            How::Prefetch(Advice::PopulateRead) => prefetch = prefetch.faults(self.mapped(pages, 0)),
-            // The kernel touches the buffer, one page at a time.
-            How::Read => first = Phase::new("first", pages, threads).sum(sum),
-            _ => {
-                first = first.faults(self.mapped(pages, threads));
-                prefetch = prefetch.sum(u64::from(how == How::Prefetch(Advice::WillNeed)));
-            }
-        }
-        vec![
-            (setup, Self::set_up),
-            (prefetch, |this, _| this.prefetch()),
-            (first, Self::read),
-            (second, Self::read),
-        ]
+            From::Swap => Phase::new("setup", pages, 0).up_to((pages * ATTEMPTS) as u64),
+            _ => Phase::new("setup", 0, 0),
+        };
+        // The checksum is the number of major faults: all of them or none.
+        let majors = if matches!(from, From::Disk | From::Swap) { count as u64 } else { 0 };
+        let first = Phase::new("first", count, threads).touches(count).sum(majors);
+        // One fault maps a whole folio of the page cache, which may be larger than a window.
+        let first = if from == From::Cache { first.at_least(1) } else { first };
+        let second = Phase::new("second", 0, threads).touches(count).sum(0);
+        vec![(setup, |this, _| this.set_up()), (first, Self::fault), (second, Self::fault)]
     }
 
-    /// The faults of a mapping that is read once: one per window where everything is cached, otherwise up to
-    /// one per page.
-    fn mapped(&self, pages: usize, threads: usize) -> RangeInclusive<u64> {
-        let Asked { from, len_bytes, .. } = self.asked;
-        let windows = pages.div_ceil(window_pages());
-        let has_large_folios =
-            from == From::Disk || self.data.as_ref().is_some_and(|data| !data.is_written_here);
-        let folios = match advise::pmd_bytes() {
-            pmd_bytes if pmd_bytes > 0 && has_large_folios => len_bytes.div_ceil(pmd_bytes),
-            _ => windows,
-        };
-        let most = if from == From::Disk { pages } else { windows };
-        let most = Phase::new("", most, threads).faults;
-        (folios.min(windows) as u64)..=*most.end()
+    fn read_steps(&self) -> Vec<Step<Self>> {
+        let Asked { len_bytes, threads, .. } = self.asked;
+        let sum = self.data.as_ref().map_or(0, |data| data.sum);
+        // The kernel touches the buffer, one page at a time.
+        let first = Phase::new("first", len_bytes / page::size(), threads).sum(sum);
+        let second = Phase::new("second", 0, threads).work(len_bytes / WORD_BYTES / 8).sum(sum);
+        vec![(Phase::new("setup", 0, 0), |this, _| this.set_up()), (first, Self::read), (second, Self::read)]
     }
 
     fn begin(&mut self) -> Result<u64, Refusal> {
@@ -154,91 +106,47 @@ impl Reading {
         Ok(done.noted(notes, true))
     }
 
-    /// Fills or empties the page cache, or makes the memory.
-    fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let Asked { from, is_random, len_bytes, .. } = self.asked;
-        let Some(Data { file, .. }) = &self.data else {
-            self.held = Held::Memory(match from {
-                From::Swap => swapped(len_bytes)?,
-                _ => Region::base_pages(len_bytes, page::size())?,
-            });
-            return Ok(0);
+    /// Empties the page cache where that is asked for; maps the file, or the memory.
+    fn set_up(&mut self) -> Result<u64, Refusal> {
+        let Asked { how, from, len_bytes, .. } = self.asked;
+        if let (Some(Data { file, .. }), From::Disk) = (&self.data, from) {
+            memory::forget(file, len_bytes, "from=disk")?;
+        }
+        self.held = match &self.data {
+            Some(Data { file, .. }) if how == How::Fault => {
+                Held::Mapping(without_read_ahead(file, len_bytes)?)
+            }
+            None if from == From::Swap => Held::Memory(swapped(len_bytes)?),
+            _ => Held::Memory(Region::base_pages(len_bytes, page::size())?),
         };
-        if from == From::Disk {
-            file::forget(file)?;
-        } else {
-            sum_of(file, len_bytes)?;
-        }
-        let cached = FileMap::new(file, len_bytes)?.cached_bytes();
-        notes.add("cached_bytes", cached as f64);
-        let most = if is_random { 0 } else { len_bytes / 64 };
-        if from == From::Disk && cached > most {
-            let (cached, all) = (cached >> 20, len_bytes >> 20);
-            return Err(Refusal(format!(
-                "from=disk: {cached} of {all} MiB stay in the page cache: name a file of your own on a disk with {VARIABLE}, \
-                 or set TMPDIR"
-            )));
-        }
         Ok(0)
     }
 
-    fn prefetch(&mut self) -> Result<u64, Refusal> {
-        let Asked { how, is_random, len_bytes, .. } = self.asked;
-        let Some(Data { file, .. }) = &self.data else { return Ok(0) };
-        if how == How::Read {
-            self.held = Held::Memory(Region::base_pages(len_bytes, page::size())?);
-            return Ok(0);
-        }
-        if is_random {
-            self.held = Held::Mapping(without_read_ahead(file, len_bytes)?);
-            return Ok(0);
-        }
-        let map = FileMap::new(file, len_bytes)?;
-        // A kernel without THP refuses, and has base pages anyway.
-        let _ = map.advise(Advice::NoHugePage);
-        if let How::Prefetch(advice) = how {
-            map.advise(advice).map_err(|error| match advice {
-                Advice::PopulateRead => Refusal(format!("{error}; it takes Linux 5.14")),
-                _ => error.into(),
-            })?;
-        }
-        let has_begun = how == How::Prefetch(Advice::WillNeed) && has_begun(&map);
-        self.held = Held::Mapping(map);
-        Ok(u64::from(has_begun))
-    }
-
+    /// read(2) of the whole file.
     fn read(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let Asked { is_random, threads, .. } = self.asked;
-        if is_random {
-            let majors = || counters::rusage(Who::Process).map(|usage| usage.major_faults);
-            let before = majors()?;
-            self.read_places()?.noted(notes, false);
-            return Ok(majors()? - before);
-        }
-        let done = match (&mut self.held, &self.data) {
-            (Held::Mapping(map), _) => {
-                let (map, page_bytes) = (&*map, page::size());
-                team::together(team::parts(map.len_bytes() / page_bytes, threads), |part| {
-                    Ok(map.sum(part.start * page_bytes..part.end * page_bytes, 1))
-                })?
-            }
-            (Held::Memory(region), Some(Data { file, .. })) => {
-                let starts = team::parts(region.len_bytes() / page::size(), threads);
-                let buffers = team::cut(region.bytes_mut(), threads, page::size());
-                let parts = starts.into_iter().map(|part| part.start * page::size()).zip(buffers).collect();
-                team::together(parts, |(start, buffer)| {
-                    let read = file.read_exact_at(buffer, start as u64);
-                    read.map_err(|error| Refusal(format!("files: {error}; leave the file alone meanwhile")))?;
-                    Ok(datafile::sum(buffer))
-                })?
-            }
-            _ => return Err(Refusal("files: prefetch comes before reading".into())),
+        let (Held::Memory(region), Some(Data { file, .. })) = (&mut self.held, &self.data) else {
+            return Err(unprepared());
         };
+        let starts = team::parts(region.len_bytes() / page::size(), self.asked.threads);
+        let buffers = team::cut(region.bytes_mut(), self.asked.threads, page::size());
+        let parts = starts.into_iter().map(|part| part.start * page::size()).zip(buffers).collect();
+        let done = team::together(parts, |(start, buffer)| {
+            file.read_exact_at(buffer, start as u64)?;
+            Ok(data::sum(buffer))
+        })?;
         Ok(done.noted(notes, false))
     }
 
+    /// Touches each place; returns the number of major faults.
+    fn fault(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let majors = || counters::rusage(Who::Process).map(|usage| usage.major_faults);
+        let before = majors()?;
+        self.touch_places()?.noted(notes, false);
+        Ok(majors()? - before)
+    }
+
     /// Reads each place once, or writes to it where a read would map the zero page.
-    fn read_places(&mut self) -> Result<Done, Refusal> {
+    fn touch_places(&mut self) -> Result<Done, Refusal> {
         let parts = team::parts(self.places.len(), self.asked.threads);
         let (places, is_new) = (&self.places, self.asked.from == From::New);
         match &mut self.held {
@@ -257,9 +165,13 @@ impl Reading {
                     Ok(0)
                 })
             }
-            Held::Nothing => Err(Refusal("files: the set-up comes before reading".into())),
+            Held::Nothing => Err(unprepared()),
         }
     }
+}
+
+fn unprepared() -> Refusal {
+    Refusal("files: the set-up comes before reading".into())
 }
 
 /// Maps, touches and unmaps a window.
@@ -287,29 +199,4 @@ fn swapped(len_bytes: usize) -> Result<Region, Refusal> {
     }
     let left = region.resident_bytes() >> 10;
     Err(Refusal(format!("files: {left} KiB of swapped pages stay in memory: {SWAP}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::SHEET;
-    use super::*;
-
-    #[test]
-    fn the_faults_of_a_cold_file_are_bounded_by_its_pages() {
-        let of = |from: &str| {
-            let asked = Asked::of(&SHEET.cell(&format!("from={from} mib=4"))).unwrap();
-            Reading::new(asked).unwrap().mapped(1024, 1)
-        };
-        let (warm, cold) = (of("cache"), of("disk"));
-        assert!(cold.start() <= warm.start());
-        assert!(*warm.end() < 512 && *cold.end() >= 1024, "{warm:?} {cold:?}");
-    }
-
-    #[test]
-    fn each_window_is_read_once_in_another_order() {
-        let mut places = places(1 << 20);
-        assert!(!places.is_sorted());
-        places.sort_unstable();
-        assert_eq!(places, (0..16).map(|window| window * WINDOW).collect::<Vec<_>>());
-    }
 }

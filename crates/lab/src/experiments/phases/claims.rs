@@ -3,9 +3,9 @@
 use crate::claim::{Cells, Claim, Here, Series, Unjudged, short};
 use crate::document::Document::{Prefault, Prezeroing};
 
-/// First touches of base pages by the fewest threads: cells are in rising order.
-fn base<'a>(here: &Here<'a>) -> Cells<'a> {
-    here.cells("phases").with("page", "base")
+/// First touches by the fewest threads: cells are in rising order.
+fn touches<'a>(here: &Here<'a>) -> Cells<'a> {
+    here.cells("phases")
 }
 
 /// The parts that a document may mean by an operation, locks left out.
@@ -14,7 +14,7 @@ const OTHERS: [&str; 5] =
 
 /// A part's share of a fault.
 fn share(here: &Here, part: &str) -> Series {
-    base(here).of("names", part)
+    touches(here).of("names", part)
 }
 
 /// The sum of parts; a part without a sample is none.

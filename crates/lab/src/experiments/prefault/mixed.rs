@@ -265,34 +265,4 @@ mod tests {
         let pages = Count::of(OPERATIONS, Way::None, 4 << 10).pages as f64;
         assert!((pages / 132_507.0 - 1.0).abs() < 0.01, "{pages}");
     }
-
-    #[test]
-    fn prewarming_moves_the_faults_and_keeping_removes_them() {
-        let faults = |way| {
-            let phases = trial(way, 20_000, 0).phases();
-            let of = |name| *phases.iter().find(|phase| phase.name == name).unwrap().faults.start();
-            [of("setup"), of("timed")]
-        };
-        let ([_, none], [moved, prewarm], [_, kept]) =
-            (faults(Way::None), faults(Way::Prewarm), faults(Way::Kept));
-        assert!(prewarm == 0 && moved >= none, "{prewarm} {moved} {none}");
-        assert!(kept < none / 2, "{kept} {none}");
-    }
-
-    #[test]
-    fn the_allocator_maps_and_keeps_as_many_slabs_as_were_counted() {
-        for way in [Way::None, Way::Kept] {
-            let count = Count::of(20_000, way, page::size());
-            let allocator = Allocator::new(way);
-            let mut mixed =
-                Mixed { way, operations: 20_000, work: 2, count, allocator, slots: vec![None; SLOTS] };
-            assert_eq!(mixed.mix().unwrap(), count.sum);
-            assert_eq!(mixed.allocator.slabs.len(), count.slabs);
-            let there = mixed.allocator.ready.len() + mixed.allocator.slabs.iter().flatten().count();
-            assert!(
-                if way == Way::Kept { there == count.kept } else { there < count.slabs },
-                "{there} {count:?}"
-            );
-        }
-    }
 }

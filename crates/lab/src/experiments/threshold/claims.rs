@@ -115,34 +115,3 @@ pub(super) fn unjudged() -> Vec<Unjudged> {
         }),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::claim::record;
-    use faultless_trace::verdict::Verdict;
-
-    /// Whether each allocator unmaps a large block; none unmaps a small one.
-    fn judged(unmaps: &[f64]) -> (Verdict, String, String) {
-        let cells = ALLOCATORS.iter().zip(unmaps).flat_map(|(allocator, large)| {
-            let cell = |kib| format!("threshold allocator={allocator} kib={kib}");
-            [(cell(64), 0.0), (cell(40_960), *large)]
-        });
-        let cells: Vec<_> = cells.collect();
-        let rows: Vec<_> =
-            cells.iter().map(|(cell, value)| (cell.as_str(), "last", "is_unmapped", *value)).collect();
-        let claim = claims().into_iter().find(|claim| claim.id == "queue-above").unwrap();
-        let found = claim.judge(&record(&rows));
-        (found.verdict, found.ours, found.why)
-    }
-
-    #[test]
-    fn most_is_more_than_half_of_three_at_least() {
-        let (verdict, ours, _) = judged(&[1.0, 0.0, 1.0]);
-        assert_eq!(verdict, Verdict::Reproduced);
-        assert!(ours.contains("glibc from 40960 KiB on, jemalloc never"), "{ours}");
-        assert_eq!(judged(&[1.0, 0.0, 0.0, 0.0]).0, Verdict::Refuted);
-        assert!(judged(&[1.0, 0.0, 1.0, 0.0]).2.starts_with("half of them"));
-        assert!(judged(&[1.0]).2.starts_with("1 of glibc"));
-    }
-}

@@ -88,13 +88,8 @@ impl Touching {
             let scrub = Phase::new("scrub", 0, 0).work(len_bytes / LINE_BYTES).sum(len_bytes as u64);
             steps.push((scrub, |this, _| Ok(this.scrub())));
         }
-        if let Some(beside) = beside {
-            let begin = Phase::new("begin", 0, others).up_to(match beside {
-                // Between one fault and one per page of the file, as often as the threads get to it.
-                Beside::Maps | Beside::MapsApart => forks,
-                _ => u64::MAX,
-            });
-            steps.push((begin, |this, _| this.begin()));
+        if beside.is_some() {
+            steps.push((Phase::new("begin", 0, others).up_to(forks), |this, _| this.begin()));
         }
         let touch = |name, faults| Phase::new(name, faults, threads).work(pages * lines.max(TOUCH_ACCESSES));
         // The pages that were zeroed while a thread waited are part of the checksum.

@@ -82,7 +82,7 @@ fn committed(here: &Here) -> Series {
 /// The CPU time of a page and the share of it at locks, by threads that touch one mapping; empty where the kernel was not
 /// sampled.
 fn lock_shares(here: &Here) -> String {
-    let cells = here.cells("phases").with("page", "base");
+    let cells = here.cells("phases");
     let part = |cell: Cells| {
         let of = |quantity| cell.of("names", quantity).median();
         let (ns, share) = (of("fault_ns")?, 100.0 * of("locks_share")?);

@@ -7,7 +7,7 @@
 use super::super::memory::LINE_BYTES;
 use super::is_pool;
 use crate::cell::Cell;
-use crate::experiment::{Chart, Column, DocumentRow};
+use crate::experiment::{Chart, Column, DocumentPoint, DocumentRow};
 use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 /// A row of the document.
@@ -154,21 +154,15 @@ fn drawn(cell: &Cell, found: &Quantities, one: &str, rate: fn(&Quantities) -> Ve
     if is_drawn && cell.text(one) == Ok("1") { gb_per_s(cell, found, rate) } else { Vec::new() }
 }
 
-/// A point of a chart: line, x, y.
-type Point = (&'static str, f64, f64);
+/// GB per second of the document's rows, by threads.
+fn by_threads(rate: fn(&Theirs) -> f64) -> Vec<DocumentPoint> {
+    BY_THREADS.iter().map(|row| (row.arm, row.threads, rate(row) * PAGE_BYTES / 1e9)).collect()
+}
 
-/// GB per second, by threads or by the written share of a page in percent.
-const fn points<const N: usize>(rows: &[Theirs; N], is_by_lines: bool, is_wall: bool) -> [Point; N] {
-    let mut points = [("", 0.0, 0.0); N];
-    let mut at = 0;
-    while at < N {
-        let row = rows[at];
-        let x = if is_by_lines { row.lines * THEIR_LINE_BYTES / PAGE_BYTES * 100.0 } else { row.threads };
-        let rate = if is_wall { row.per_wall_s } else { row.per_cpu_s };
-        points[at] = (row.arm, x, rate * PAGE_BYTES / 1e9);
-        at += 1;
-    }
-    points
+/// The same of CPU time, by the written share of a page in percent.
+fn by_lines() -> Vec<DocumentPoint> {
+    let written = |row: &Theirs| row.lines * THEIR_LINE_BYTES / PAGE_BYTES * 100.0;
+    BY_LINES.iter().map(|row| (row.arm, written(row), row.per_cpu_s * PAGE_BYTES / 1e9)).collect()
 }
 
 pub(super) const WALL_BY_THREADS: Chart = Chart {
@@ -178,7 +172,7 @@ pub(super) const WALL_BY_THREADS: Chart = Chart {
     x_label: "threads",
     y_label: "GB/s: fault/wsec times the page, 16 KiB in the document",
     values: |cell, found| drawn(cell, found, "lines", per_wall_s),
-    document: &points(&BY_THREADS, false, true),
+    document: || by_threads(|row| row.per_wall_s),
     ..Chart::BLANK
 };
 
@@ -189,7 +183,7 @@ pub(super) const CPU_BY_THREADS: Chart = Chart {
     x_label: "threads",
     y_label: "GB/s: flt/cpu/s times the page, 16 KiB in the document",
     values: |cell, found| drawn(cell, found, "lines", per_cpu_s),
-    document: &points(&BY_THREADS, false, false),
+    document: || by_threads(|row| row.per_cpu_s),
     ..Chart::BLANK
 };
 
@@ -204,7 +198,7 @@ pub(super) const CPU_BY_LINES: Chart = Chart {
         let page_bytes = page_bytes(cell, found)?;
         Some(cell.number("lines").ok()? as f64 * LINE_BYTES as f64 / page_bytes * 100.0)
     },
-    document: &points(&BY_LINES, true, false),
+    document: by_lines,
     ..Chart::BLANK
 };
 

@@ -35,19 +35,15 @@ fn one_mapping<'a>(here: &Here<'a>, threads: usize) -> Cells<'a> {
     cells().with("threads", threads).same("mib", &cells().with("threads", 1).most("mib"))
 }
 
-fn pages(cell: &Cells) -> Series {
-    cell.pages()
-}
-
 /// CPU time of a page, ns.
 fn cpu_ns(cell: &Cells) -> Series {
-    cell.cpu(TIMED) / pages(cell)
+    cell.cpu(TIMED) / cell.pages()
 }
 
 /// How many times as fast as one thread.
 fn speedup(here: &Here, count: usize) -> Series {
     let [one, many] = [1, count].map(|count| threads(here, ARMS[0], count));
-    (one.wall(TIMED) / pages(&one)) / (many.wall(TIMED) / pages(&many))
+    (one.wall(TIMED) / one.pages()) / (many.wall(TIMED) / many.pages())
 }
 
 /// CPU time that a pool takes to zero a page on request, ns.
@@ -235,7 +231,7 @@ fn by_lines() -> Vec<Unjudged> {
             "rows of pages that were zeroed before; this kernel zeroes the whole page, however many lines are written then",
         )
         .here("times", |here| {
-            let system_ns = |cell: &Cells| cell.of(TIMED, "system_ns") / pages(cell);
+            let system_ns = |cell: &Cells| cell.of(TIMED, "system_ns") / cell.pages();
             system_ns(&full(here, ARMS[0])) / system_ns(&threads(here, ARMS[0], 1))
         }),
         Unjudged::new(
@@ -283,7 +279,7 @@ fn of_that_machine() -> Vec<Unjudged> {
         )
         .here("of the CPU time", |here| {
             let kernel = threads(here, ARMS[0], 1);
-            kernel.of(TIMED, "system_ns") / pages(&kernel) / cpu_ns(&kernel)
+            kernel.of(TIMED, "system_ns") / kernel.pages() / cpu_ns(&kernel)
         }),
         Unjudged::new(
             Prezeroing,
