@@ -199,7 +199,7 @@ pub struct Coverage {
 
 impl Findings {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
-    pub const SCHEMA: u32 = 2;
+    pub const SCHEMA: u32 = 3;
 
     /// The findings of a recording. An unknown part is left out, with a note.
     ///
