@@ -321,29 +321,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_away_is_unmapped_and_the_rest_keeps_its_pages() {
-        let page = page::size();
-        let mut whole = base_pages(8);
-        whole.touch_write(page);
-        let start = whole.start();
-        let mut rest = whole.trim(2 * page..5 * page).unwrap();
-        assert_eq!(
-            (rest.start(), rest.len_bytes(), rest.resident_bytes()),
-            (start + 2 * page, 3 * page, 3 * page)
-        );
-        assert_eq!(faults(|| rest.touch_write(page)), 0);
-        assert_eq!([map::resident_bytes(start, page), map::resident_bytes(start + 5 * page, page)], [0, 0]);
-    }
-
-    #[test]
-    fn a_region_beside_an_aligned_place_is_as_long_as_asked() {
-        let mut region = Region::beside(3 << 20, 2 << 20).unwrap();
-        assert_eq!(region.base.as_ptr().addr() % (2 << 20), page::size());
-        assert_eq!(region.len_bytes(), 3 << 20);
-        region.touch_write(page::size());
-    }
-
-    #[test]
     fn each_page_is_one_fault_when_written_and_none_when_written_again() {
         let mut region = base_pages(256);
         let first = faults(|| region.touch_write(page::size()));
@@ -446,13 +423,6 @@ mod tests {
             region.bytes_mut()[0] = 1;
             assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
         }
-    }
-
-    #[test]
-    fn relocating_into_a_smaller_place_is_refused() {
-        let mut region = base_pages(4);
-        let target = Region::new(2 * page::size(), page::size()).unwrap();
-        assert_eq!(region.relocate(target).unwrap_err().errno, libc::EINVAL);
     }
 
     #[test]

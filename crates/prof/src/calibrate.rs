@@ -515,27 +515,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
-        let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-        let reading_ns = |end| whole(Some(end)).0.pair_p50_ns;
-        // Alternately, because the machine's speed varies; a longer reading would show in every pair.
-        let mut ratios: Vec<f64> =
-            (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
-        ratios.sort_by(f64::total_cmp);
-        eprintln!("readings with stacks by those without: {ratios:.2?}");
-        assert!(ratios[3] < 1.25, "{ratios:.2?}");
-    }
-
-    #[test]
-    fn a_huge_page_takes_longer_than_a_base_page() {
-        let Some(huge_ns) = huge_ns() else {
-            return faultless_wants::missing_feature("THP", "no huge page to be had");
-        };
-        let base_ns = whole(None).0.truth_p50_ns;
-        assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
-    }
-
-    #[test]
     fn without_events_the_reading_is_the_truth() {
         let (found, _) = whole(None);
         assert_eq!(found.offset_ns(), 0.0);

@@ -206,33 +206,4 @@ mod tests {
         // The usual spread, of the offset's 500 ns.
         assert!((found.offset_error_ns - 1.96 * t::WRITE_COST_SPREAD * 500.0).abs() < 1.0, "{found:?}");
     }
-
-    #[test]
-    fn faults_far_apart_are_no_neighbours() {
-        let mut writing = WriteCosts::default();
-        for n in 0..7_000_u64 {
-            let time_ns = n * 2 * t::WRITE_COST_GAP_NS;
-            writing.enter(1, n, time_ns);
-            writing.again(1, time_ns);
-            writing.end(1, n, time_ns + 1_000);
-        }
-        assert_eq!(writing.cost(), None);
-    }
-
-    #[test]
-    fn a_run_that_tells_little_changes_little() {
-        let written = |ns, error_ns| Some(WriteCost { ns, error_ns });
-        let close = |slower: Interval, wanted: f64| {
-            assert!((slower.value - wanted).abs() < 0.02, "{slower:?} {wanted}");
-        };
-        close(slower(written(600.0, 6.0), written(400.0, 4.0)), 1.5);
-        close(slower(written(600.0, 600.0), written(400.0, 4.0)), 1.02);
-        close(slower(written(4_000.0, 4.0), written(400.0, 4.0)), t::WRITE_COST_SLOWER.1);
-        let half = |slower: Interval| (slower.high - slower.low) / 2.0 / 1.96;
-        assert!(half(slower(written(600.0, 6.0), written(400.0, 4.0))) < 0.03);
-        assert!((half(slower(None, written(400.0, 4.0))) - t::WRITE_COST_SPREAD).abs() < 1e-9);
-        assert!(half(slower(written(600.0, 600.0), written(400.0, 4.0))) > 0.9 * t::WRITE_COST_SPREAD);
-        close(slower(None, written(400.0, 4.0)), 1.0);
-        close(slower(written(-5.0, 4.0), written(400.0, 4.0)), 1.0);
-    }
 }

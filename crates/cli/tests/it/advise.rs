@@ -29,13 +29,13 @@ fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
 fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
     let own = env!("CARGO_BIN_EXE_faultless");
     let output = advise(
-        &["--runs", "5", "--json", "--max-rss-increase", "400"],
-        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "100"],
+        &["--runs", "3", "--json", "--max-rss-increase", "400"],
+        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "60"],
         "",
     );
     let advice: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    assert_eq!(advice["rounds"], 5);
+    assert_eq!(advice["rounds"], 3);
     let scores = advice["scores"].as_array().unwrap();
     let faults = |name: &str| {
         let score = scores.iter().find(|score| score["arm"]["name"] == name);
@@ -74,7 +74,7 @@ fn a_program_without_large_blocks_is_told_that_nothing_helps() {
     let program = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"];
     // Of intervals at 95 % one in twenty misses: a verdict that comes again is none of chance.
     for _ in 0..3 {
-        let output = advise(&["--runs", "7"], &program, "");
+        let output = advise(&["--runs", "5"], &program, "");
         let shown = text(&output.stdout);
         assert_eq!(output.status.code(), Some(i32::from(shown.starts_with("Nothing "))), "{shown}");
         if shown.starts_with("Nothing ") {

@@ -5,7 +5,6 @@ mod change;
 mod check;
 mod golden;
 mod lab;
-mod pipeline;
 mod profile;
 #[path = "../../../trace/tests/it/recorded.rs"]
 mod recorded;

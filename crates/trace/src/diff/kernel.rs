@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_kernel_beside_itself_names_nothing_with_one_recording_a_side_and_with_three() {
-        for seed in 0..20 {
+        for seed in 0..3 {
             let runs = |from: u64| (from..from + 3).map(|seed| run(&OLD, 2_000, seed)).collect::<Vec<_>>();
             let (before, after) = (runs(10 * seed), runs(10 * seed + 5));
             for runs in [1, 3] {
