@@ -486,23 +486,6 @@ mod tests {
     }
 
     #[test]
-    fn rounds_go_on_while_a_program_runs_and_the_rest_comes_at_the_end() {
-        let mut begun = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap();
-        let taken = |begun: &Calibrator| begun.rounds.each_ref().map(|rounds| rounds.taken);
-        assert_eq!(taken(&begun), [t::CALIBRATION_FIRST_ROUNDS, 0, 0]);
-        let mut now = begun.next_ns;
-        assert!(!begun.advance(now - 1) && begun.advance(now) && !begun.advance(now), "one round at a time");
-        while begun.pair.is_some() {
-            now += t::CALIBRATION_PAUSE_NS;
-            assert!(begun.advance(now));
-        }
-        assert!(!begun.advance(u64::MAX), "all rounds are taken");
-        assert_eq!(taken(&begun), TOUCHES.map(|(_, wanted)| wanted));
-        let short = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap().finish(1_000_000).unwrap();
-        assert!(short.0.read_offset_ns.is_some() && short.0.mapped_offset_ns.is_some(), "{short:?}");
-    }
-
-    #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
         let (found, written) = whole(Some(Shape::BARE.end(1)));
         eprintln!("{found:?} {written:?}");

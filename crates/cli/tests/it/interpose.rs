@@ -220,12 +220,16 @@ fn a_program_that_locks_itself_in_is_not_killed_for_calls_of_ours() {
         );
     }
     for when in ["early", "late"] {
-        for options in [&[][..], &["--policy", "base", "--decay", "20ms"], &["--retain", "0"]] {
-            assert_eq!(
-                run(Case::pooled(&program, options).args(&[when])).stdout,
-                "ok\n",
-                "{when} {options:?}"
-            );
+        for options in [
+            &[][..],
+            &["--policy", "base", "--decay", "20ms"],
+            &["--retain", "0"],
+            &["--prefault", "populate"],
+            &["--prefault", "ahead", "--scrub", "ahead", "--decay", "30ms"],
+            SMALL,
+        ] {
+            let said = run(Case::pooled(&program, options).args(&[when])).stdout;
+            assert_eq!(said, "ok\n", "{when} {options:?}");
         }
     }
 }

@@ -92,7 +92,7 @@ fn is_searched(root: &Path, truth: &(Pattern, Lines), fresh: bool) -> bool {
 
 /// Number of damaged positions: FAULTLESS_TEST_DAMAGE, or few enough for a quick test.
 fn places() -> usize {
-    std::env::var("FAULTLESS_TEST_DAMAGE").ok().and_then(|places| places.parse().ok()).unwrap_or(100)
+    std::env::var("FAULTLESS_TEST_DAMAGE").ok().and_then(|places| places.parse().ok()).unwrap_or(30)
 }
 
 #[test]

@@ -244,35 +244,6 @@ fn a_file_that_was_replaced_gives_no_names_and_a_recording_is_named_by_build_id(
 }
 
 #[test]
-fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
-    let pid = std::process::id();
-    let table = std::env::temp_dir().join(format!("perf-{pid}.map"));
-    if table.parent() != Some(Path::new("/tmp")) {
-        return wants::missing_feature("/tmp", "the folder for temporary files is another");
-    }
-    std::fs::write(&table, "5000 100 LazyCompile:~hot app.js:3\n").unwrap();
-    let mut unwinder = Unwinder::default();
-    let code = Map { begin: 0x5000, len_bytes: 0x1000, prot: 7, name: "//anon".to_owned(), ..Map::default() };
-    unwinder.map(pid, &code);
-    // The callee's frame pointer, the return address into generated code, and the end of the program.
-    let dump: Vec<u8> = [0_u64, 0x5011, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let stack = UserStack { ip: 0x5080, sp: 0x7000, bp: 0x7000, dump: &dump, ..UserStack::default() };
-    let own = unwinder.stack(pid, &stack).unwrap();
-    unwinder.fork(u32::MAX, pid);
-    let child = unwinder.stack(u32::MAX, &stack).unwrap();
-    unwinder.exit(pid);
-    std::fs::remove_file(&table).unwrap();
-    let stacks = named(&mut unwinder);
-    for stack in [own, child] {
-        assert_eq!(stacks.labels(stack), ["LazyCompile:~hot app.js:3", "LazyCompile:~hot app.js:3"]);
-    }
-    let addresses: Vec<u64> = stacks.frames_of(own).map(|frame| frame.address).collect();
-    assert_eq!(addresses, [0x5080, 0x5010]);
-    let paths: Vec<&str> = stacks.modules.iter().map(|module| module.path.as_str()).collect();
-    assert_eq!(paths, [format!("[jit {pid}]"), format!("[jit {}]", u32::MAX)]);
-}
-
-#[test]
 fn a_child_has_the_mappings_of_its_parent_until_it_runs_another_program() {
     let mut unwinder = Unwinder::default();
     let code =

@@ -274,16 +274,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_counts_in_the_price_as_often_as_the_faults_that_it_stands_for() {
-        let fault = |n| Fault::timed(Kind::MmapFirstWrite, n, if n < 100 { 1_000 } else { 2_000 });
-        let found = Faults { samples: (0..200).map(|n| (fault(n), 1)).collect(), ..Faults::default() };
-        let samples = [[7.0; 100], [63.0; 100]].concat();
-        let weights = Weights { samples, ..Weights::default() };
-        let prices = Prices::new(&found, &weights, &Observation::default(), &Stacks::default());
-        assert_eq!(prices.mean_ns(&fault(0), Kind::MmapFirstWrite), 1_900.0);
-    }
-
-    #[test]
     fn few_timed_huge_pages_are_set_beside_the_calibrated_price_and_many_stand_alone() {
         let mean_ns = |timed: u64, calibrated_ns: Option<u64>| {
             let huge = (0..timed).map(|n| (Fault::timed(Kind::Thp, n, 100_000), 1));

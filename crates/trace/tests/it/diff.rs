@@ -269,23 +269,6 @@ fn work_that_threads_share_is_named_if_the_whole_grew_by_it() {
     assert_eq!(named(&found), [("sweep <- gc", Class::Grown, Some(Cause::Faults))]);
 }
 
-/// Parent and child race for a copy, and addresses decide which code maps the pages of a file: then a row is new by
-/// chance, unless the whole has more faults too. Of first writes each is new.
-#[test]
-fn copies_and_file_reads_may_move_to_a_row_of_their_own() {
-    let found = |kind: Kind, mark: u32, added: u32| {
-        let of_kind = |[mut run]: [Run; 1]| {
-            run.profile.faults.iter_mut().for_each(|fault| fault.kind = kind);
-            [run]
-        };
-        named(&diff(&of_kind(shared(1, 2000, 0)), &of_kind(shared(1, mark, added)))).len()
-    };
-    for kind in [Kind::CowAfterFork, Kind::FileRead] {
-        assert_eq!((found(kind, 1900, 100), found(kind, 2000, 100)), (0, 1), "{kind:?}");
-    }
-    assert_eq!(found(Kind::MmapFirstWrite, 1900, 100), 2);
-}
-
 /// Complete recordings of one thread: a large row that grew by 2 % is named.
 #[test]
 fn exact_counts_show_a_small_growth_of_a_large_row() {
@@ -323,23 +306,6 @@ fn what_is_small_is_not_worth_a_word() {
     let sharp = Settings { threshold: 0.001, ..Settings::default() };
     let found = Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap();
     assert_eq!(named(&found), [("tail <- main", Class::Added, None)]);
-}
-
-/// A thread too short for samples: bursts represent the rest that samples leave, within the doubt.
-#[test]
-fn what_samples_leave_in_doubt_is_no_change() {
-    let with_rest = |rest: f64, doubt: f64| {
-        let mut run = run(&[site(&["decode", "work"], 20_000, 800.0), site(&["main"], 50, 800.0)], QUIET);
-        let begin_ns = run.profile.faults.iter().find(|fault| fault.stack == Some(1)).unwrap().time_ns;
-        let window = Window { begin_ns, end_ns: u64::MAX, faults: 50, recorded: true, lost: 0 };
-        run.recording.observation.windows.push(window);
-        let of_main = run.profile.faults.iter_mut().filter(|fault| fault.stack == Some(1));
-        of_main.for_each(|fault| (fault.faults, fault.cost_ns) = (rest / 50.0, rest / 50.0 * fault.cost_ns));
-        run.profile.doubt = doubt;
-        run
-    };
-    let changed = |doubt| named(&diff(&[with_rest(100.0, doubt)], &[with_rest(900.0, doubt)])).len();
-    assert_eq!((changed(0.0), changed(1000.0)), (1, 0));
 }
 
 #[test]

@@ -228,13 +228,6 @@ fn a_sampled_fault_has_the_kind_that_its_site_has() {
 }
 
 #[test]
-fn nothing_recorded_is_an_empty_answer() {
-    let findings = Findings::new(&Recording::default(), &Wanted::default()).unwrap();
-    assert_eq!((findings.faults, findings.time_ns, findings.most), (0, None, None));
-    assert!(findings.remedies.is_empty() && findings.tables.iter().all(|t| t.sites.rows.is_empty()));
-}
-
-#[test]
 fn major_faults_that_were_lost_are_shared_among_those_that_are_there() {
     let mut recording = mixed(true);
     let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
