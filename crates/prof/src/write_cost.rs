@@ -176,34 +176,4 @@ mod tests {
         assert!((writing.share() - 1.0 / 7.0).abs() < 1e-3);
         assert_eq!(watched(100, 400).cost(), None);
     }
-
-    #[test]
-    fn a_calibration_is_carried_over_to_a_run() {
-        let calibration = Calibration {
-            truth_p50_ns: 1_000.0,
-            pair_p50_ns: 1_500.0,
-            record_cost_ns: 1_800.0,
-            pages: 512,
-            offset_error_ns: 0.0,
-            read_offset_ns: Some(300.0),
-            mapped_offset_ns: None,
-        };
-        let calibrated = Some(WriteCost { ns: 400.0, error_ns: 1.0 });
-        // Writing is half as slow again, and so are the offsets. One fault in seven is 600 ns longer.
-        let found = in_run(calibration, calibrated, &watched(7_000, 600));
-        assert!((found.offset_ns() - (1.5 * 500.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
-        // A reading below a record's 400 ns: the trap lies outside the two time stamps.
-        assert!(
-            (found.read_offset_ns.unwrap() - (300.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0,
-            "{found:?}"
-        );
-        let trap = Calibration { pair_p50_ns: 800.0, ..calibration };
-        let found = in_run(trap, calibrated, &watched(7_000, 600));
-        assert!((found.offset_ns() - (-200.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
-        assert_eq!((found.truth_p50_ns, found.mapped_offset_ns), (1_000.0, None));
-        let found = in_run(calibration, calibrated, &WriteCosts::default());
-        assert_eq!(Calibration { offset_error_ns: 0.0, ..found }, calibration);
-        // The usual spread, of the offset's 500 ns.
-        assert!((found.offset_error_ns - 1.96 * t::WRITE_COST_SPREAD * 500.0).abs() < 1.0, "{found:?}");
-    }
 }

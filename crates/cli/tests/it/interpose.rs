@@ -90,11 +90,22 @@ fn another_allocator_behind_the_pool_serves_what_is_small() {
 }
 
 #[test]
-fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
-    let Some(program) = compile("fork_handlers.c", &["-pthread"]) else { return };
-    assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
-    for options in [&[][..], SMALL] {
-        assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
+fn forks_in_handlers_and_cancelled_threads_and_own_limits_go_on_as_without() {
+    let both: &[&[&str]] = &[&[], SMALL];
+    for (source, flags, said, all) in [
+        // Handlers of fork allocate, and wait for threads that do.
+        ("fork_handlers.c", &["-pthread"][..], "ok\n", both),
+        // A signal handler forks wherever it came.
+        ("fork_in_handler.c", &[], "ok\n", &[&[]]),
+        // A thread that is cancelled in fork leaves the background thread to others.
+        ("cancelled.c", &["-pthread"], "forked 1, cancelled 1\nforked again\n", &[&[]]),
+        ("limit_itself.c", &[], "small 5000 large 20\n", both),
+    ] {
+        let Some(program) = compile(source, flags) else { return };
+        assert_eq!(run(Case::plain(&program)).stdout, said, "{source} is right about glibc itself");
+        for options in all {
+            assert_eq!(run(Case::pooled(&program, options)).stdout, said, "{source} {options:?}");
+        }
     }
 }
 
@@ -104,13 +115,6 @@ fn a_librarys_own_handlers_of_fork_find_the_pool_unlocked() {
     let Some(library) = compile("fork_library.c", &flags) else { return };
     let linked = ["-Wl,--no-as-needed", library.to_str().unwrap(), "-pthread"];
     let Some(program) = compile("fork_library.c", &linked) else { return };
-    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
-    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
-}
-
-#[test]
-fn a_signal_handler_may_fork_wherever_it_came() {
-    let Some(program) = compile("fork_in_handler.c", &[]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
     assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
 }
@@ -152,15 +156,6 @@ fn a_program_that_may_have_no_more_threads_runs_without_a_background_thread() {
 }
 
 #[test]
-fn a_program_that_limits_its_own_address_space_loses_nothing() {
-    let Some(program) = compile("limit_itself.c", &[]) else { return };
-    assert_eq!(run(Case::plain(&program)).stdout, "small 5000 large 20\n");
-    for options in [&[][..], SMALL] {
-        assert_eq!(run(Case::pooled(&program, options)).stdout, "small 5000 large 20\n", "{options:?}");
-    }
-}
-
-#[test]
 fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
     let Some(program) = compile("small_stack.c", &["-pthread"]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
@@ -184,14 +179,6 @@ fn exit_and_a_second_free_take_little_stack() {
         run(Case::pooled(&program, options).args(&["exit"]));
     }
     std::fs::remove_file(&folder).unwrap();
-}
-
-#[test]
-fn a_thread_that_is_cancelled_in_fork_leaves_the_background_thread_to_others() {
-    let Some(program) = compile("cancelled.c", &["-pthread"]) else { return };
-    let expected = "forked 1, cancelled 1\nforked again\n";
-    assert_eq!(run(Case::plain(&program)).stdout, expected);
-    assert_eq!(run(Case::pooled(&program, &[])).stdout, expected);
 }
 
 #[test]

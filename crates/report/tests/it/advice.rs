@@ -48,7 +48,7 @@ fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
 
 /// Two equally good cures, and one each that is slower, gains little, needs too much memory, has the same
 /// faults, or is uncertain.
-fn everything() -> Advice {
+pub(super) fn everything() -> Advice {
     let mut advice = advice(
         &[
             ("as it is", Means(263.0, 422.0, 116_312.0, 223.0, 21.5)),
@@ -151,9 +151,4 @@ fn json_holds_the_intervals_and_the_labels() {
 fn pictures_have_ends_only_where_there_are_some() {
     insta::assert_snapshot!("advice.svg", svg(&everything()));
     assert!(!svg(&nothing(1)).contains("inf") && !svg(&nothing(0)).contains("NaN"));
-}
-
-#[test]
-fn colour_changes_no_letter_of_an_advice() {
-    assert_eq!(crate::unstyled(&text(&everything(), true, None)), text(&everything(), false, None));
 }

@@ -220,12 +220,3 @@ fn text_of_nothing_and_of_a_recording_without_an_end() {
     assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
     assert!(text.contains("decode_chunk"), "{text}");
 }
-
-#[test]
-fn colour_changes_no_letter_of_a_report() {
-    let findings = Findings::new(&mixed(true), &wanted()).unwrap();
-    assert_eq!(
-        crate::unstyled(&text(&findings, Layout { colour: true, ..Layout::default() })),
-        text(&findings, Layout::default())
-    );
-}
