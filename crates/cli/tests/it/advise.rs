@@ -29,13 +29,13 @@ fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
 fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
     let own = env!("CARGO_BIN_EXE_faultless");
     let output = advise(
-        &["--runs", "3", "--json", "--max-rss-increase", "400"],
+        &["--runs", "5", "--json", "--max-rss-increase", "400"],
         &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "100"],
         "",
     );
     let advice: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    assert_eq!(advice["rounds"], 3);
+    assert_eq!(advice["rounds"], 5);
     let scores = advice["scores"].as_array().unwrap();
     let faults = |name: &str| {
         let score = scores.iter().find(|score| score["arm"]["name"] == name);
