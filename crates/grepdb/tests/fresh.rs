@@ -140,24 +140,6 @@ fn rules_that_change_are_followed() {
 }
 
 #[test]
-fn a_fresh_search_shows_the_tree_as_it_is_in_the_order_of_paths() {
-    let root = tree();
-    let root = root.path();
-    build(root);
-    write(root, "a/one.c", "now two words\n", 50);
-    write(root, "a/three.c", "a new word\n", 50);
-    write(root, "0.c", "first word\n", 50);
-    write(root, "zz.c", "last word\n", 50);
-    write(root, "binary", "word \0", 50);
-    fs::remove_file(root.join("z.c")).unwrap();
-    let expected = "0.c:first word\na/one.c:now two words\na/three.c:a new word\na/two.c:word in a/two.c\n\
-        b/deep/three.c:word in b/deep/three.c\nzz.c:last word\n";
-    let (out, stale) = found(root, true);
-    assert_eq!(out, expected);
-    assert_eq!(stale, 0);
-}
-
-#[test]
 fn a_search_looks_at_what_it_names_and_says_what_has_changed() {
     let root = tree();
     let root = root.path();
@@ -168,23 +150,6 @@ fn a_search_looks_at_what_it_names_and_says_what_has_changed() {
     fs::remove_file(root.join("z.c")).unwrap();
     let expected = "a/one.c:now two words\nb/deep/three.c:word in b/deep/three.c\n";
     assert_eq!(found(root, false), (expected.to_owned(), 3));
-}
-
-#[test]
-fn a_file_that_is_marked_is_read_from_disk_until_the_next_update() {
-    let root = tree();
-    let root = root.path();
-    build(root);
-    write(root, "a/new.c", "new word\n", 50);
-    write(root, ".hidden", "hidden word\n", 50);
-    let location = Location::in_tree(root);
-    let marked =
-        Database::mark_changed(&location, &[root.join("a/new.c"), root.join(".hidden"), "/elsewhere".into()]);
-    assert_eq!(marked.unwrap(), 1);
-    assert!(found(root, false).0.contains("a/new.c:new word"));
-    assert!(!found(root, false).0.contains("hidden"));
-    assert_eq!(update(root), (1, 0));
-    assert_eq!(found(root, false).0.matches("a/new.c").count(), 1);
 }
 
 #[test]
@@ -224,7 +189,7 @@ fn what_is_remembered_never_hides_a_change() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % sides
     };
-    for round in 0..12 {
+    for round in 0..6 {
         let kept = tempfile::tempdir().unwrap();
         let root = tempfile::tempdir().unwrap();
         let location = |name: &str| Location { folder: kept.path().join(name), root: root.path().into() };

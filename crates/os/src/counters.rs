@@ -157,25 +157,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_move_forward_and_agree_within_a_factor_of_two() {
-        let unit = tick_ns();
-        // The thread may wait between two readings: each tick lies between two times.
-        let (before, t, begin) = (now_ns(), tick(), now_ns());
-        while now_ns() - begin < 2_000_000 {}
-        let (end, u, after) = (now_ns(), tick(), now_ns());
-        let ns = (u - t) as f64 * unit;
-        let (least, most) = ((end - begin) as f64, (after - before) as f64);
-        assert!(0.5 * least < ns && ns < 2.0 * most, "{ns} of {least} to {most}");
-    }
-
-    #[test]
-    fn short_work_of_a_thread_takes_cpu_time() {
-        let (begin_ns, begin) = (now_ns(), thread_cpu_ns());
-        while now_ns() - begin_ns < 100_000 {}
-        assert!(thread_cpu_ns() > begin);
-    }
-
-    #[test]
     fn touching_new_memory_is_counted() {
         let before = rusage(Who::Thread).unwrap().minor_faults;
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);

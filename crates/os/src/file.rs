@@ -223,15 +223,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_reads_what_the_file_holds() {
-        let map = FileMap::new(&counted(), PAGES * page::size()).unwrap();
-        let words = (map.len_bytes() / WORD_BYTES) as u64;
-        assert_eq!(map.sum(0..map.len_bytes(), 1), words * (words - 1) / 2);
-        assert_eq!(map.sum(WORD_BYTES..3 * WORD_BYTES, 1), 3);
-        assert_eq!(map.cached_bytes(), map.len_bytes());
-    }
-
-    #[test]
     fn a_forgotten_file_is_read_again() {
         let file = counted();
         file.sync_all().unwrap();
@@ -270,26 +261,5 @@ mod tests {
         assert_eq!(u64::from_ne_bytes(word), if filled { 3 } else { u64::MAX });
         let cached_bytes = FileMap::new(&file, PAGES * page::size()).unwrap().cached_bytes();
         assert!(!filled || cached_bytes > 0, "read, and {cached_bytes} bytes are cached");
-    }
-
-    #[test]
-    fn what_is_written_privately_stays_here_and_each_touch_is_timed() {
-        let file = counted();
-        let len_bytes = PAGES * page::size();
-        let places = || (0..len_bytes).step_by(page::size());
-        let mut written = PrivateMap::new(&file, len_bytes).unwrap();
-        assert_eq!(written.time_writes(places()).filter(|&ticks| ticks > 0).count(), PAGES);
-        assert_eq!(written.0.sum(0..len_bytes, page::size() / WORD_BYTES), PAGES as u64);
-        let read = FileMap::new(&file, len_bytes).unwrap();
-        assert_eq!(read.time_reads(places()).count(), PAGES);
-        let words = (len_bytes / WORD_BYTES) as u64;
-        assert_eq!(read.sum(0..len_bytes, 1), words * (words - 1) / 2);
-    }
-
-    #[test]
-    fn nothing_can_not_be_mapped() {
-        let error = FileMap::new(&counted(), 0).unwrap_err();
-        assert_eq!(error.errno, libc::EINVAL);
-        assert!(error.to_string().starts_with("mmap(FILE"), "{error}");
     }
 }

@@ -394,24 +394,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_start_and_stop_at_once_leave_none() {
-        let probe = started();
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    for _ in 0..50 {
-                        probe.background.start(probe).unwrap();
-                        assert!(probe.background.stop());
-                        probe.background.allow();
-                    }
-                });
-            }
-        });
-        probe.background.stop();
-        assert!(!probe.background.is_started());
-    }
-
-    #[test]
     fn a_process_that_only_shares_the_memory_of_the_thread_leaves_it_alone() {
         let probe = started();
         until(|| probe.rounds.load(Acquire) == 1);

@@ -321,29 +321,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_away_is_unmapped_and_the_rest_keeps_its_pages() {
-        let page = page::size();
-        let mut whole = base_pages(8);
-        whole.touch_write(page);
-        let start = whole.start();
-        let mut rest = whole.trim(2 * page..5 * page).unwrap();
-        assert_eq!(
-            (rest.start(), rest.len_bytes(), rest.resident_bytes()),
-            (start + 2 * page, 3 * page, 3 * page)
-        );
-        assert_eq!(faults(|| rest.touch_write(page)), 0);
-        assert_eq!([map::resident_bytes(start, page), map::resident_bytes(start + 5 * page, page)], [0, 0]);
-    }
-
-    #[test]
-    fn a_region_beside_an_aligned_place_is_as_long_as_asked() {
-        let mut region = Region::beside(3 << 20, 2 << 20).unwrap();
-        assert_eq!(region.base.as_ptr().addr() % (2 << 20), page::size());
-        assert_eq!(region.len_bytes(), 3 << 20);
-        region.touch_write(page::size());
-    }
-
-    #[test]
     fn each_page_is_one_fault_when_written_and_none_when_written_again() {
         let mut region = base_pages(256);
         let first = faults(|| region.touch_write(page::size()));
@@ -381,32 +358,6 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_region_is_given_back_as_a_whole_and_faults_again() {
-        let shared = Shared::new(base_pages(64));
-        let touch = || {
-            let slots = shared.atomics().iter().step_by(page::size());
-            slots.for_each(|slot| slot.store(1, std::sync::atomic::Ordering::Relaxed));
-        };
-        std::thread::scope(|scope| scope.spawn(touch).join().unwrap());
-        shared.give_back().unwrap();
-        let count = faults(touch);
-        assert!((64..64 + 8).contains(&count), "{count}");
-    }
-
-    #[test]
-    fn threads_share_a_region_page_by_page() {
-        let mut region = base_pages(64);
-        let atomics = region.atomics();
-        std::thread::scope(|scope| {
-            for first in 0..2 {
-                let mine = atomics.iter().skip(first * page::size()).step_by(2 * page::size());
-                scope.spawn(|| mine.for_each(|slot| slot.store(1, std::sync::atomic::Ordering::Relaxed)));
-            }
-        });
-        assert_eq!(region.touch_read(page::size()), 64);
-    }
-
-    #[test]
     fn relocated_region_keeps_its_content_without_faults() {
         let mut region = base_pages(64);
         region.touch_write(page::size());
@@ -416,43 +367,6 @@ mod tests {
         let count = faults(|| sum = region.touch_read(page::size()));
         assert_eq!(sum, 64);
         assert!(count < 8, "{count}");
-    }
-
-    #[test]
-    fn populating_is_as_good_as_the_rights_at_that_moment() {
-        let found = |how| {
-            let mut region = Region::populated(64 * page::size(), how).unwrap();
-            let resident = region.resident_bytes() / page::size();
-            (resident, faults(|| region.touch_write(page::size())))
-        };
-        let (resident, touched) = found(Populate::Writable);
-        assert!(resident == 64 && touched < 8, "{resident} {touched}");
-        let (resident, touched) = found(Populate::ReadOnly);
-        assert!(resident == 64 && (64..72).contains(&touched), "the zero page: {resident} {touched}");
-        for how in [Populate::Inaccessible, Populate::NonBlocking] {
-            let (resident, touched) = found(how);
-            assert!(resident == 0 && (64..72).contains(&touched), "{how:?}: {resident} {touched}");
-        }
-    }
-
-    #[test]
-    fn rights_taken_and_given_back_keep_content_and_residency() {
-        let mut region = base_pages(64);
-        region.touch_write(page::size());
-        for protection in [Protection::Inaccessible, Protection::ReadOnly] {
-            let mut protected = region.protect(protection).unwrap();
-            assert!(!protected.is_writable());
-            region = protected.give_back().unwrap();
-            region.bytes_mut()[0] = 1;
-            assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
-        }
-    }
-
-    #[test]
-    fn relocating_into_a_smaller_place_is_refused() {
-        let mut region = base_pages(4);
-        let target = Region::new(2 * page::size(), page::size()).unwrap();
-        assert_eq!(region.relocate(target).unwrap_err().errno, libc::EINVAL);
     }
 
     #[test]

@@ -131,28 +131,6 @@ mod tests {
     }
 
     #[test]
-    fn an_alignment_above_a_granule_survives_growth_beside_a_neighbour() {
-        let pool = Pool::open(Fake::new(2), Policy::default()).unwrap();
-        let (old, new) = (layout(GRANULE_BYTES, 64 << 10), layout(40 << 10, 64 << 10));
-        let (pool, first) = (&pool, (&pool).allocate_zeroed(old).unwrap().cast::<u8>());
-        let neighbour = pool.allocate(layout(GRANULE_BYTES, 1)).unwrap().cast::<u8>();
-        // SAFETY: the block has 16 KiB.
-        unsafe { first.write(7) };
-        // SAFETY: the block was handed out with this layout.
-        let grown = unsafe { pool.grow_zeroed(first, old, new) }.unwrap().cast::<u8>();
-        assert_eq!(grown.addr().get() % (64 << 10), 0);
-        // SAFETY: the block has 40 KiB.
-        let bytes = unsafe { std::slice::from_raw_parts(grown.as_ptr(), new.size()) };
-        assert!(bytes[0] == 7 && bytes[1..].iter().all(|&byte| byte == 0));
-        // SAFETY: both were handed out with these layouts and are not used again.
-        unsafe {
-            pool.deallocate(grown, new);
-            pool.deallocate(neighbour, layout(GRANULE_BYTES, 1));
-        }
-        assert_eq!(pool.stats().in_use_bytes, 0);
-    }
-
-    #[test]
     fn nothing_is_allocated_for_no_bytes() {
         let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
         let (pool, none, some) = (&pool, layout(0, 64), layout(100, 64));

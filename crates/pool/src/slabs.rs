@@ -326,22 +326,6 @@ mod tests {
     }
 
     #[test]
-    fn the_slab_free_for_longest_is_purged_first() {
-        let mut slabs = slabs();
-        for index in [3, 70, 5] {
-            take(&mut slabs, (index * 128, 1));
-            give(&mut slabs, (index * 128, 1));
-        }
-        assert_eq!((slabs.oldest_retained(), slabs.newer(3), slabs.newer(5)), (Some(3), Some(70), None));
-        take(&mut slabs, (3 * 128, 1));
-        assert_eq!(slabs.oldest_retained(), Some(70));
-        assert_eq!(slabs.seek(Map::Retained, true, 0, 130), 5);
-        assert_eq!(slabs.seek(Map::Retained, true, 6, 130), 70);
-        assert_eq!(slabs.seek(Map::Retained, true, 71, 130), 130);
-        assert_eq!((slabs.last(Map::Dirty), slabs.first_reserved()), (Some(70), 0));
-    }
-
-    #[test]
     fn the_lowest_slab_with_a_long_enough_run_is_found() {
         let mut slabs = slabs();
         take(&mut slabs, (9 * 128, 100));

@@ -80,14 +80,6 @@ fn an_idle_program_gives_its_memory_back_and_the_next_burst_does_not_pay_for_it(
 }
 
 #[test]
-fn what_is_freed_is_not_given_back_at_once() {
-    let pool = pool(decaying(SLOW_MS));
-    burst(pool, 60);
-    assert!(pool.stats().retained_bytes >= 40 * SLAB);
-    assert!(pool.stop_thread());
-}
-
-#[test]
 fn a_stopped_thread_starts_again_only_when_allowed() {
     let pool = pool(decaying(SLOW_MS));
     burst(pool, 40);

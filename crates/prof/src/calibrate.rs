@@ -487,23 +487,6 @@ mod tests {
     }
 
     #[test]
-    fn rounds_go_on_while_a_program_runs_and_the_rest_comes_at_the_end() {
-        let mut begun = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap();
-        let taken = |begun: &Calibrator| begun.rounds.each_ref().map(|rounds| rounds.taken);
-        assert_eq!(taken(&begun), [t::CALIBRATION_FIRST_ROUNDS, 0, 0]);
-        let mut now = begun.next_ns;
-        assert!(!begun.advance(now - 1) && begun.advance(now) && !begun.advance(now), "one round at a time");
-        while begun.pair.is_some() {
-            now += t::CALIBRATION_PAUSE_NS;
-            assert!(begun.advance(now));
-        }
-        assert!(!begun.advance(u64::MAX), "all rounds are taken");
-        assert_eq!(taken(&begun), TOUCHES.map(|(_, wanted)| wanted));
-        let short = Calibrator::begin(Some(Shape::BARE.end(1))).unwrap().finish(1_000_000).unwrap();
-        assert!(short.0.read_offset_ns.is_some() && short.0.mapped_offset_ns.is_some(), "{short:?}");
-    }
-
-    #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
         let (found, written) = whole(Some(Shape::BARE.end(1)));
         eprintln!("{found:?} {written:?}");
@@ -513,27 +496,6 @@ mod tests {
             let ns = written.unwrap().ns;
             assert!(ns > 0.0 && ns < found.record_cost_ns, "{ns} of {found:?}");
         }
-    }
-
-    #[test]
-    fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
-        let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-        let reading_ns = |end| whole(Some(end)).0.pair_p50_ns;
-        // Alternately, because the machine's speed varies; a longer reading would show in every pair.
-        let mut ratios: Vec<f64> =
-            (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
-        ratios.sort_by(f64::total_cmp);
-        eprintln!("readings with stacks by those without: {ratios:.2?}");
-        assert!(ratios[3] < 1.25, "{ratios:.2?}");
-    }
-
-    #[test]
-    fn a_huge_page_takes_longer_than_a_base_page() {
-        let Some(huge_ns) = huge_ns() else {
-            return faultless_wants::missing_feature("THP", "no huge page to be had");
-        };
-        let base_ns = whole(None).0.truth_p50_ns;
-        assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
     }
 
     #[test]

@@ -173,49 +173,6 @@ fn unreadable(source: &str, why: &str) -> SourceNote {
 mod tests {
     use super::*;
 
-    /// The names of these addresses of the C library, by frame.
-    fn names(
-        elf: &Elf,
-        path: &Path,
-        frames: &[(u32, u64)],
-        cache: Option<&NameCache>,
-    ) -> Vec<(u32, Vec<Name>)> {
-        let wanted = NameSource::Elf(elf, ElfImage::File(path.to_owned()));
-        let mut names = find(vec![ModuleFrames { wanted, frames: frames.to_vec() }], cache).names;
-        names.sort_by_key(|(frame, _)| *frame);
-        names
-    }
-
-    #[test]
-    fn what_was_looked_up_is_taken_from_where_it_is_kept_and_what_is_new_is_added() {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let path = maps.lines().find(|line| line.contains("/libc.so") && line.contains(" r-xp "));
-        let path = Path::new(&path.unwrap()[path.unwrap().find('/').unwrap()..]).to_owned();
-        let (elf, _) = Elf::of_file(&std::fs::File::open(&path).unwrap(), false).unwrap();
-        let key = debug_info::key(&elf, &path).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let cache = NameCache::open(&folder.path().join("names")).unwrap();
-        // Somewhere in its code.
-        let frames: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
-        let plain = names(&elf, &path, &frames, None);
-        assert!(plain.len() > 5, "{plain:?}");
-        assert_eq!(
-            names(&elf, &path, &frames[..10], Some(&cache)),
-            plain.iter().filter(|(at, _)| *at < 10).cloned().collect::<Vec<_>>()
-        );
-        assert_eq!(cache.names(&key).len(), 10);
-        assert_eq!(names(&elf, &path, &frames, Some(&cache)), plain);
-        let mut known = cache.names(&key);
-        assert_eq!(known.len(), 20);
-        known
-            .values_mut()
-            .for_each(|names| *names = vec![Name { function: "planted".into(), ..Name::default() }]);
-        cache.keep(&key, &known);
-        assert!(
-            names(&elf, &path, &frames, Some(&cache)).iter().all(|(_, names)| names[0].function == "planted")
-        );
-    }
-
     #[test]
     fn a_file_that_was_changed_or_whose_debug_file_was_has_another_key() {
         let folder = tempfile::tempdir().unwrap();

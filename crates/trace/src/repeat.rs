@@ -126,16 +126,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_a_signal_ended_is_in_no_spread() {
-        let killed = || ended(1, 1, Exit::Signal(9));
-        let found = Repeated::new(vec![run(7, 30, 0), killed(), run(5, 10, 0)]).unwrap();
-        assert_eq!(found.faults, Spread { median: 6.0, min: 5.0, max: 7.0 });
-        assert_eq!((found.wall_ns.min, found.kinds[0].faults.min), (10.0, 5.0));
-        assert_eq!((found.killed, found.runs.len(), found.exit()), (1, 3, Exit::Signal(9)));
-        assert_eq!(Repeated::new(vec![killed()]), None);
-    }
-
-    #[test]
     fn each_figure_has_its_median_and_its_ends() {
         let found = Repeated::new(vec![run(7, 30, 0), run(5, 10, 3), run(6, 20, 0)]).unwrap();
         assert_eq!(found.faults, Spread { median: 6.0, min: 5.0, max: 7.0 });

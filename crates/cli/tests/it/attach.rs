@@ -56,18 +56,29 @@ fn faults(stat: &serde_json::Value) -> u64 {
 
 #[test]
 fn running_processes_are_measured_for_a_time_or_beside_a_command() {
-    let (one, two) = (Faulting::begin(), Faulting::begin());
-    let pids = format!("{},{}", one.pid(), two.pid());
-    for until in [&["--for", "300ms"][..], &["--", "sleep", "0.3"]] {
-        let out = faultless(&[&["stat", "--json", "-p", &pids], until].concat());
+    let processes = [Faulting::begin(), Faulting::begin()];
+    let [one, two] = processes.each_ref().map(Faulting::pid);
+    // Ids are words, or have blanks or commas between them.
+    let (blank, comma) = (format!("{one} {two}"), format!("{one}, {two}\n"));
+    for words in [
+        &["-p", &one, &two, "sleep", "0.3"][..],
+        &["-p", &comma, "--for", "300ms"],
+        &["--for", "300ms", "-p", &blank],
+        &["-p", &comma, "--", "sleep", "0.3"],
+    ] {
+        let out = faultless(&[&["stat", "--json"], words].concat());
         let Some(stat) = answer(&out) else { return };
         assert_eq!(out.status.code(), Some(0));
         assert!(faults(&stat) > 100, "{stat}");
         let names = stat["command"].to_string();
-        assert!(names.contains(&format!("sh[{}]", one.pid())) && names.contains(&two.pid()), "{names}");
+        assert!(names.contains(&format!("sh[{one}]")) && names.contains(&two), "{names}");
         let wall_ns = stat["usage"]["wall_ns"].as_u64().unwrap();
         assert!(wall_ns >= 300_000_000, "{wall_ns}");
     }
+    let late = faultless(&["stat", "-p", &one, &two, "--for", "1s"]);
+    let said = text(&late.stderr);
+    assert_eq!(late.status.code(), Some(2));
+    assert!(said.contains("--for: write options before the process ids"), "{said}");
 }
 
 /// A server's workers come and go between `pidof` and here.
@@ -83,28 +94,6 @@ fn one_of_several_processes_may_have_ended() {
     let none = faultless(&["stat", "-p", "4194305,4194306"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("4194305: no such process"));
-}
-
-#[test]
-fn process_ids_may_be_words_or_have_blanks_or_commas_between_them() {
-    let (one, two) = (Faulting::begin(), Faulting::begin());
-    let (blank, comma) = (format!("{} {}", one.pid(), two.pid()), format!("{}, {}\n", one.pid(), two.pid()));
-    for pids in [
-        &["-p", &one.pid(), &two.pid(), "sleep", "0.1"][..],
-        &["--for", "100ms", "-p", &blank],
-        &["--for", "100ms", "-p", &comma],
-    ] {
-        let out = faultless(&[&["stat", "--json"], pids].concat());
-        let Some(stat) = answer(&out) else { return };
-        assert!(stat["command"].to_string().contains(&two.pid()), "{stat}");
-    }
-    let late = faultless(&["stat", "-p", &one.pid(), &two.pid(), "--for", "1s"]);
-    assert_eq!(late.status.code(), Some(2));
-    assert!(
-        text(&late.stderr).contains("--for: write options before the process ids"),
-        "{}",
-        text(&late.stderr)
-    );
 }
 
 #[test]

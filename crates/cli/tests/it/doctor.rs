@@ -67,14 +67,18 @@ fn json_has_a_version_prices_settings_and_capabilities() {
 
 #[test]
 fn a_check_says_of_a_program_that_times_itself_what_the_measuring_verbs_say() {
-    if !machine::recorder() {
+    if !machine::recorder() || !machine::sigint() {
         return;
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_faultless"))
-        .args(["doctor", "--check=20 ms", "--json"])
-        .output()
-        .unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The rounds until Ctrl-C are a check too, of fewer intervals.
+    let checked = |seconds: &str| {
+        let words =
+            ["--signal=INT", seconds, env!("CARGO_BIN_EXE_faultless"), "doctor", "--check=20 ms", "--json"];
+        let output = Command::new("timeout").args(words).output().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let is_long = |json: &serde_json::Value| json["programs"][0]["record"]["intervals"].as_u64() >= Some(2);
+    let json = ["6", "30", "120"].into_iter().map(checked).find(is_long).expect("two rounds in two minutes");
     let [row] = &json["programs"].as_array().unwrap()[..] else { panic!("one program: {json}") };
     // 8 rounds of 2048 pages, each touched once. The kernel may have mapped a few of them early.
     let faults = row["faults"][0][1].as_u64().unwrap();
@@ -88,9 +92,7 @@ fn a_check_says_of_a_program_that_times_itself_what_the_measuring_verbs_say() {
         }
         let ratio = row[verb]["ratio"]["value"].as_f64().unwrap();
         assert!((0.3..4.0).contains(&ratio), "{row}");
-        assert_eq!(row[verb]["intervals"], 10, "{row}");
     }
-    assert_eq!(output.status.code(), Some(if json["answer"] == "holds" { 0 } else { 1 }), "{json}");
 }
 
 #[test]

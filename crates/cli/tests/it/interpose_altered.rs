@@ -32,29 +32,12 @@ fn altered(way: &str) {
 }
 
 #[test]
-fn what_was_protected_can_be_used_by_the_next() {
-    for way in ["none", "read", "key", "guard"] {
-        altered(way);
-    }
-}
-
-#[test]
-fn what_was_locked_is_not_locked_for_ever() {
-    for way in ["lock", "lock2"] {
-        altered(way);
-    }
-}
-
-#[test]
-fn what_children_were_to_get_otherwise_they_get_as_usual_of_the_next() {
-    for way in ["dontfork", "wipe", "random"] {
-        altered(way);
-    }
-}
-
-#[test]
-fn holes_and_other_mappings_in_a_block_go_with_it() {
-    for way in ["unmap", "move", "away", "file", "file64"] {
+fn whatever_a_program_did_to_the_pages_of_a_block_the_next_has_them_as_usual() {
+    let protected = ["none", "read", "key", "guard"];
+    let locked = ["lock", "lock2"];
+    let not_for_children = ["dontfork", "wipe", "random"];
+    let replaced = ["unmap", "move", "away", "file", "file64"];
+    for way in protected.into_iter().chain(locked).chain(not_for_children).chain(replaced) {
         altered(way);
     }
 }

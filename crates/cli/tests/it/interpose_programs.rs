@@ -15,14 +15,13 @@ fn same(real: Option<Real>) {
     let expected = run(real.plain()).stdout;
     assert!(!expected.is_empty(), "{} printed nothing to compare", real.name);
     for options in [
-        &["--policy", "base"][..],
-        &["--retain", "0"],
+        &["--policy", "base", "--retain", "0"][..],
         &["--threshold", "16K"],
         &["--small=mimalloc", "--policy", "thp"],
     ] {
         assert!(run(real.pooled(options)).stdout == expected, "{} {options:?}: other output", real.name);
     }
-    for failure in ["mmap:1", "extend:2", "madvise:1,mremap:1"] {
+    for failure in ["mmap:1", "extend:2,madvise:1,mremap:1"] {
         let case = real.plain().failing(failure).env("FAULTLESS_RETAIN", "1M");
         assert!(run(case).stdout == expected, "{} with {failure}: other output", real.name);
     }

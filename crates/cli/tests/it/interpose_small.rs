@@ -20,17 +20,6 @@ fn it_comes_behind_the_interposer_and_before_what_the_user_preloads() {
 }
 
 #[test]
-fn an_address_space_limit_leaves_room_for_the_stacks_of_threads() {
-    let Some(program) = compile("threads_in_limit.c", &["-pthread"]) else { return };
-    for kib in ["800000", "1500000", "2500000"] {
-        let outside = run(Case::pooled(&program, SMALL).limited("-v", kib)).stdout;
-        assert_eq!(outside, "64 threads\n0 blocks refused\n", "ulimit -v {kib}");
-        let inside = run(Case::pooled(&program, SMALL).args(&[kib])).stdout;
-        assert_eq!(inside, "64 threads\n0 blocks refused\n", "setrlimit, {kib}");
-    }
-}
-
-#[test]
 fn blocks_that_grow_page_by_page_come_to_the_pool() {
     let Some(program) = compile("grows.c", &[]) else { return };
     let output = run(Case::pooled(&program, &["--small=mimalloc", "--summary"]));

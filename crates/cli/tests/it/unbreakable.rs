@@ -113,24 +113,16 @@ fn compare_lines(wrong: &mut Vec<String>, what: &str, plain: &str, here: &(Strin
 #[test]
 fn what_is_too_large_is_refused_as_without() {
     let Some(program) = program("oversized") else { return };
-    let plain = printed(Case::plain(&program));
-    assert!(plain.contains(": block") && plain.contains(": null"), "{plain}");
     let mut wrong = Vec::new();
-    for options in [DEFAULT, SMALL, &["--policy", "base", "--retain", "0"]] {
-        let here = ended(Case::pooled(&program, options));
-        compare_lines(&mut wrong, &format!("{options:?}"), &plain, &here);
-    }
-    none(&wrong);
-}
-
-#[test]
-fn what_is_too_large_for_a_control_group_is_refused_as_without() {
-    let (Some(program), Some(group)) = (program("oversized"), group()) else { return };
-    let plain = printed(Case::plain(&program).group(group.path()));
-    let mut wrong = Vec::new();
-    for options in [DEFAULT, SMALL] {
-        let here = ended(Case::pooled(&program, options).group(group.path()));
-        compare_lines(&mut wrong, &format!("{options:?}"), &plain, &here);
+    let group = group();
+    for group in [None].into_iter().chain(group.as_ref().map(Some)) {
+        let plain = printed(in_group(Case::plain(&program), group));
+        assert!(group.is_some() || plain.contains(": block") && plain.contains(": null"), "{plain}");
+        for options in [DEFAULT, SMALL] {
+            let here = ended(in_group(Case::pooled(&program, options), group));
+            let what = format!("{options:?}, in a group: {}", group.is_some());
+            compare_lines(&mut wrong, &what, &plain, &here);
+        }
     }
     none(&wrong);
 }

@@ -6,8 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use faultless_wants as wants;
-
 use crate::interposed::{Case, SMALL, compile, faultless, finish, how};
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -101,20 +99,6 @@ fn a_library_that_prefers_its_own_symbols_shares_blocks_with_its_program() {
     let Some(program) = compile(source, &[&name, &format!("-Wl,-rpath={folder}"), "-ldl"]) else { return };
     assert!(said(Case::plain(&program).args(&["50"])).starts_with("7 8\n"));
     same(&program, &["50", "300000", "5000000"], &[&[], SMALL]);
-}
-
-#[test]
-fn a_sandbox_holds_in_more_policies() {
-    let Some(program) = compile("sandboxed.c", &[]) else { return };
-    if said(Case::plain(&program)) != "ok\n" {
-        return wants::missing_feature(
-            "seccomp",
-            "sandboxed.c does not work without the pool: no seccomp, or a malloc that makes other calls",
-        );
-    }
-    let populate = ["--prefault", "populate"];
-    let ahead = ["--prefault", "ahead", "--scrub", "ahead", "--decay", "30ms"];
-    same(&program, &["early", "late"], &[&populate, &ahead, SMALL]);
 }
 
 #[test]

@@ -27,24 +27,6 @@ void *realloc(void *block, size_t len) {
 }
 #endif
 
-/* As a pool that does not know what was done to its pages. */
-#ifdef BLOCKS_ARE_KEPT
-enum { LEAST = 512 << 10 };
-static void *kept;
-
-void *malloc(size_t len) {
-    void *block = len >= LEAST ? __atomic_exchange_n(&kept, NULL, __ATOMIC_ACQ_REL) : NULL;
-    if (block && malloc_usable_size(block) >= len) return block;
-    __libc_free(block);
-    return __libc_malloc(len);
-}
-
-void free(void *block) {
-    if (block && malloc_usable_size(block) >= LEAST) block = __atomic_exchange_n(&kept, block, __ATOMIC_ACQ_REL);
-    __libc_free(block);
-}
-#endif
-
 #ifdef FREE_HANGS
 void free(void *block) {
     if (block && is_time(500))

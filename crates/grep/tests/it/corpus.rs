@@ -98,9 +98,9 @@ pub(crate) fn write(root: &Path, rng: &mut Rng) {
     }
     nul(root, rng);
     encodings(root, rng);
-    put(root, "long/one_line", lines(rng, 120_000, " ") + "foobar at the end\n");
-    put(root, "long/lines", lines(rng, 80_000, "\n"));
-    put(root, "long/long_lines", (0..40).map(|_| lines(rng, 700, " ") + "\n").collect::<String>());
+    put(root, "long/one_line", lines(rng, 30_000, " ") + "foobar at the end\n");
+    put(root, "long/lines", lines(rng, 20_000, "\n"));
+    put(root, "long/long_lines", (0..12).map(|_| lines(rng, 700, " ") + "\n").collect::<String>());
     names(root, rng);
     ignored(root, rng);
     symlink("../src", root.join("long/link")).unwrap();
@@ -113,7 +113,7 @@ pub(crate) fn write(root: &Path, rng: &mut Rng) {
 
 /// A NUL byte at the beginning, at the end, and near the end of ripgrep's first buffer.
 fn nul(root: &Path, rng: &mut Rng) {
-    for (name, count) in [("first", 0), ("early", 10), ("edge", 2_700), ("late", 6_000), ("later", 40_000)] {
+    for (name, count) in [("first", 0), ("early", 10), ("edge", 2_700), ("late", 6_000), ("later", 15_000)] {
         // Ripgrep looks for a byte order mark in three bytes, and for NUL bytes after their first line end.
         let text = "begin\n".to_owned() + &lines(rng, count, "\n") + "foo\0bar\n" + &lines(rng, 100, "\n");
         put(root, format!("nul/{name}"), text);

@@ -137,7 +137,7 @@ fn found(folder: &Path) -> (BTreeMap<String, String>, String) {
 
 #[test]
 fn a_database_whose_update_was_killed_is_that_from_before_or_that_from_after() {
-    let kills = std::env::var("FAULTLESS_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(30);
+    let kills = std::env::var("FAULTLESS_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
     let mut tree = Tree::new(3);
     let mut before = tree.kept();
     let (mut takes, mut finished, mut renewed) = (Duration::from_millis(300), 0, 0);

@@ -172,10 +172,10 @@ fn random_queries_find_what_ripgrep_finds_before_and_after_an_update() {
     }
     let rng = &mut Rng::with_seed(20_141_220);
     let tree = tree(rng);
-    compare(tree.path(), rng, 160);
+    compare(tree.path(), rng, 120);
     corpus::change(tree.path(), rng);
     build(tree.path(), "update");
-    compare(tree.path(), rng, 80);
+    compare(tree.path(), rng, 60);
 }
 
 #[test]

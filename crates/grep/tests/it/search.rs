@@ -306,32 +306,6 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn a_search_of_a_damaged_database_is_right_or_says_what_to_do() {
-    let tree = tree();
-    let folder = tree.path().join(".faultless/grep");
-    let mut files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let segment = files.find(|path| path.extension().is_some_and(|ending| ending == "segment")).unwrap();
-    let sound = fs::read(&segment).unwrap();
-    let searches: [&[&str]; 4] =
-        [&["int"], &["int", "a"], &["--sort=path", "int"], &["-c", "--include-zero", "int", "a"]];
-    let expected = searches.map(|words| run(tree.path(), words).1);
-    let mut named = 0;
-    for at in (0..sound.len()).step_by(17) {
-        let mut bytes = sound.clone();
-        bytes[at] ^= 0x40;
-        fs::write(&segment, bytes).unwrap();
-        for (words, expected) in searches.iter().zip(&expected) {
-            let (code, found, said) = run(tree.path(), words);
-            let is_right = found == *expected && code == 0;
-            let is_told = code == 2 && said.contains("`faultless index update`");
-            assert!(is_right || is_told, "byte {at}, {words:?}: {code} {found} {said}");
-            named += u32::from(said.contains("damaged"));
-        }
-    }
-    assert!(named > 0);
-}
-
-#[test]
 fn one_worker_finds_what_is_only_on_disk() {
     let tree = tree();
     fs::create_dir(tree.path().join("new")).unwrap();
@@ -353,7 +327,7 @@ fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
         bytes[at] ^= 1;
         bytes
     };
-    let mut all: Vec<Vec<u8>> = (whole.len() - 250..whole.len()).map(flipped).collect();
+    let mut all: Vec<Vec<u8>> = (whole.len() - 250..whole.len()).step_by(4).map(flipped).collect();
     all.extend([flipped(20), whole[..100].to_vec(), Vec::new()]);
     for bytes in all {
         fs::write(&segment, bytes).unwrap();

@@ -110,7 +110,7 @@ fn answers_are_what_a_search_alone_prints() {
     corpus::write(&sandbox.tree, rng);
     sandbox.out(&["init"]);
     let watch = Watch::new(&sandbox);
-    for _ in 0..150 {
+    for _ in 0..70 {
         let words = queries::query(rng);
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
         words.push("-g!/long");

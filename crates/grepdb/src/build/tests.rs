@@ -36,7 +36,7 @@ fn tree(root: &Path) {
     put("f long lines", &text(22, 5 * CHUNK, 3 * CHUNK / 2));
     put("h one line", &text(23, 3 * CHUNK, usize::MAX / 2));
     put("h one piece", &text(24, CHUNK - 1, usize::MAX / 2));
-    put("j last", &text(25, 30 * CHUNK + 5, 60));
+    put("j last", &text(25, 12 * CHUNK + 5, 60));
 }
 
 /// Path, kind and length of a file's text.

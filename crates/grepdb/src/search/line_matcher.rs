@@ -119,9 +119,7 @@ mod tests {
 
     #[test]
     fn what_may_be_refused_is_built_at_once() {
-        for pattern in
-            [r"\p{Greek}", "[é]", "\u{212a}", r"\u{212a}", r"\xe9", r"(?:\w{500}){9}", "a{4294967295}", "("]
-        {
+        for pattern in [r"\p{Greek}", "[é]", "\u{212a}", r"\u{212a}", r"\xe9", "a{4294967295}", "("] {
             let mut builder = builder();
             builder.case_insensitive(true);
             match LineMatcher::with_ascii(builder.clone(), &[pattern]) {

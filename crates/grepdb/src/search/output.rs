@@ -263,14 +263,6 @@ mod tests {
     }
 
     #[test]
-    fn a_long_piece_is_written_as_it_grows() {
-        let lines = |number: usize| if number.is_multiple_of(3) { 100_000 } else { 10 };
-        let text = written(7, lines, 1_000);
-        assert!(text.len() > 2 * COLLECT_BYTES);
-        assert_eq!(text.split(|&byte| byte == b'\n').count() - 1, (0..7).map(lines).sum::<usize>());
-    }
-
-    #[test]
     fn a_separator_stands_between_pieces_that_wrote_something() {
         let output = OrderedOutput::new(Vec::new(), b"--\n", false, 100);
         let (first, mut second, mut third, fourth) =
@@ -311,22 +303,5 @@ mod tests {
             first.write_all(b"st\n").unwrap();
             drop(first);
         });
-    }
-
-    #[test]
-    fn a_writer_that_fails_is_not_written_to_again() {
-        struct Full;
-        impl Write for Full {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::ErrorKind::StorageFull.into())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let output = OrderedOutput::new(Full, b"", false, 100);
-        writeln!(output.slot(0), "x").unwrap();
-        assert!(output.has_failed());
-        assert_eq!(output.finish().2, Some(io::ErrorKind::StorageFull));
     }
 }

@@ -175,16 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_about_the_path_the_name_words_or_letters() {
-        assert_eq!(hits("sched/.*c$", PathQueryKind::Path), &PATHS[..2]);
-        assert_eq!(hits("^core", PathQueryKind::Name), &PATHS[..2]);
-        assert_eq!(hits("sched core", PathQueryKind::Words), ["kernel/sched/core_sched.c"]);
-        assert_eq!(hits("core/ sched", PathQueryKind::Words), ["net/core/sched.h"]);
-        assert_eq!(hits("schdcore", PathQueryKind::Fuzzy)[0], "kernel/sched/core.c");
-        assert_eq!(hits("xyz", PathQueryKind::Fuzzy), [""; 0]);
-    }
-
-    #[test]
     fn case_counts_in_expressions_and_where_there_is_a_capital() {
         assert_eq!(hits("make", PathQueryKind::Path), [""; 0]);
         assert_eq!(hits("make", PathQueryKind::Words), ["fs/ext4/Makefile"]);

@@ -153,7 +153,7 @@ fn take(root: &std::path::Path, step: &Step, age: u64) {
 proptest! {
     #![proptest_config(ProptestConfig {
         // Each case is a tree of some MB, searched a hundred times.
-        cases: ProptestConfig::default().cases / 16,
+        cases: ProptestConfig::default().cases / 32,
         max_shrink_iters: 300,
         ..ProptestConfig::default()
     })]

@@ -64,7 +64,7 @@ fn the_index_answers_for_long_lines() {
 #[test]
 fn the_begin_of_a_line_tells_only_what_the_rest_can_not_undo() {
     let root = tempfile::tempdir().unwrap();
-    let begins = ["needle", "needlé", "a needles", "need", "fooneedle", "need\nneedle"];
+    let begins = ["needle", "needlé", "fooneedles", "need\nneedle"];
     for (number, begin) in begins.into_iter().enumerate() {
         // At both ends of the line, and around the end of its first chunk.
         let places = [0, 10 * PIECE - begin.len(), PIECE - begin.len(), PIECE - 3, PIECE + 1];

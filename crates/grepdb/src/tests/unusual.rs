@@ -13,7 +13,6 @@ use crate::Rules;
 use crate::build::cut::chunks;
 use crate::engine::{Database, DiskFile, Location, OutputFormat};
 use crate::store::file_entry::FileKind;
-use crate::tree::content::TextReader;
 use crate::tree::walk::{TreeFile, walk};
 use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
 
@@ -30,15 +29,6 @@ fn pipes_sockets_and_links_are_no_files_and_nobody_waits_for_them() {
     let built = build(root.path());
     assert_eq!((built.files, built.trouble.len()), (1, 0));
     same_lines(root.path(), PATTERNS.into_iter());
-}
-
-#[test]
-fn a_pipe_in_the_place_of_a_file_that_was_found_is_unreadable_and_nobody_waits_for_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    assert!(TextReader::open(&path).is_err());
-    assert!(TextReader::open(folder.path()).is_err());
 }
 
 #[test]

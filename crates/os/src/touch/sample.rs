@@ -195,12 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_interval_is_shorter_than_a_fault() {
-        let mut region = Region::new(page::size(), page::size()).unwrap();
-        assert!(empty_ticks() < time_write(&mut region.bytes_mut()[0], 1));
-    }
-
-    #[test]
     fn sampler_never_grows_and_keeps_the_whole_span() {
         let mut sampler = Sampler::new();
         for ticks in 0..(3 * KEPT as u32) {

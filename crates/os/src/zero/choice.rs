@@ -100,12 +100,4 @@ mod tests {
         assert!(first.is_present());
         assert_eq!(ahead().name(), first.name());
     }
-
-    #[test]
-    fn measuring_takes_no_longer_than_it_says() {
-        let begin = counters::now_ns();
-        fastest();
-        let us = (counters::now_ns() - begin) / 1000;
-        assert!(us < 100_000, "{us} us, on a machine however loaded");
-    }
 }

@@ -141,22 +141,6 @@ fn an_attended_pool_gives_back_when_told() {
     assert!(pool.stats().retained_bytes <= 4 * SLAB, "far too much is given back at once");
 }
 
-#[cfg(not(miri))]
-#[test]
-fn the_kernel_populates_what_it_says() {
-    if !faultless_os::map::pages_can_move() {
-        return faultless_wants::missing_feature(
-            "a kernel that is not emulated",
-            "QEMU 7.2 knows no MADV_POPULATE_WRITE",
-        );
-    }
-    let pool = Pool::open(faultless_pool::Kernel::default(), Policy::default()).unwrap();
-    let populated = pool.prewarm(5 * SLAB);
-    assert_eq!((populated.asked, populated.resident), (5 * SLAB, 5 * SLAB));
-    pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
-    assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
-}
-
 /// Checks free memory after the kernel refused to purge it: all of it is still there, and none of it counts as zero.
 #[cfg(not(miri))]
 fn stays_dirty(pool: &Pool<faultless_pool::Kernel>) {
@@ -176,29 +160,4 @@ fn what_the_kernel_does_not_take_back_stays_resident_and_dirty() {
     let pool = Pool::open(faultless_pool::Kernel::failing(failing), base).unwrap();
     leave_idle(&pool, 2 * SLAB);
     stays_dirty(&pool);
-}
-
-#[cfg(not(miri))]
-#[test]
-fn what_the_program_has_locked_goes_back_all_the_same() {
-    let base = Policy { page: faultless_pool::Page::Base, ..Policy::default() };
-    if !faultless_os::map::pages_can_move() {
-        return faultless_wants::missing_feature(
-            "a kernel that is not emulated",
-            "its mlock may be emulated too",
-        );
-    }
-    let pool = Pool::open(faultless_pool::Kernel::default(), base).unwrap();
-    let mut block = pool.alloc(2 * SLAB).unwrap();
-    block.fill(7);
-    // SAFETY: locking changes no content.
-    if unsafe { libc::mlock(block.as_ptr().cast(), block.len()) } != 0 {
-        return faultless_wants::missing_feature("RLIMIT_MEMLOCK", std::io::Error::last_os_error());
-    }
-    drop(block);
-    // MADV_DONTNEED_LOCKED came with Linux 5.18.
-    match pool.purge_idle(usize::MAX) {
-        0 => stays_dirty(&pool),
-        gone => assert_eq!((gone, pool.stats().retained_bytes), (2 * SLAB, 0)),
-    }
 }

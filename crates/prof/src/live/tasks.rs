@@ -139,18 +139,4 @@ mod tests {
         assert_eq!(faults(None, true), 101);
         assert_eq!(faults(None, false), 0, "what it did before the first poll is not counted");
     }
-
-    #[test]
-    fn this_process_and_its_thread_are_seen_to_fault() {
-        let own = std::process::id();
-        let mut tasks = Tasks::new(Some(own));
-        tasks.read();
-        tasks.read_threads(&[own]);
-        let mut ticks = Vec::new();
-        faultless_os::touch::time_first_touches(300, &mut ticks).unwrap();
-        let found = tasks.read();
-        assert!(found.iter().any(|change| change.pid == own && change.faults >= 300), "{found:?}");
-        let found = tasks.read_threads(&[own]);
-        assert!(found.iter().any(|change| change.faults >= 300), "{found:?}");
-    }
 }

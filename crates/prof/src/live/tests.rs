@@ -66,38 +66,3 @@ fn an_idle_process_has_no_faults_and_its_end_is_seen() {
     child.wait().unwrap();
     assert_eq!(wait(&mut live, |interval| interval.ended.is_some()).ended, Some(None));
 }
-
-#[test]
-fn what_is_not_there_or_has_no_faults_is_refused_with_a_reason() {
-    let why = Live::of_process(u32::MAX >> 2).unwrap_err();
-    assert!(why.contains("there is none"), "{why}");
-    match procfs::running(2, None) {
-        Some(found) if found.stat.of_kernel => assert!(Live::of_process(2).unwrap_err().contains("kernel")),
-        _ => faultless_wants::missing_feature(
-            "the kernel's process 2",
-            "this is another namespace of processes",
-        ),
-    }
-}
-
-#[test]
-fn the_whole_system_holds_every_process_but_the_watching_one() {
-    let mut live = Live::of_system();
-    let mut ticks = Vec::new();
-    faultless_os::touch::time_first_touches(500, &mut ticks).unwrap();
-    let mut child = Command::new("sh")
-        .args(["-c", "echo; read end"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-    let interval = live.poll(Threads::No);
-    let found = |pid| interval.processes.iter().find(|task| task.pid == pid);
-    let other = found(child.id()).unwrap();
-    assert!(other.faults >= 50 && interval.faults >= other.faults, "{other:?}");
-    assert!(interval.price_ns > 0.0 && other.fault_ns > 0.0);
-    assert!(found(std::process::id()).is_none(), "watching takes faults that nobody asks for");
-    drop(child.stdin.take());
-    child.wait().unwrap();
-}

@@ -248,21 +248,6 @@ mod tests {
     }
 
     #[test]
-    fn recordings_at_once_leave_one_whole_file() {
-        let (_folder, cache) = folder();
-        let (few, many) = (names(&["alpha"]), names(&["alpha", "beta", "gamma"]));
-        std::thread::scope(|scope| {
-            for known in [&few, &many, &few, &many] {
-                let cache = &cache;
-                scope.spawn(move || (0..50).for_each(|_| cache.keep("key", known)));
-            }
-        });
-        let found = cache.names("key");
-        assert!(found == few || found == many, "{found:?}");
-        assert_eq!(files(&cache).len(), 1);
-    }
-
-    #[test]
     fn the_oldest_files_go() {
         let (_folder, cache) = folder();
         let file = |name: &str, len_bytes: u64, seconds: u64| {

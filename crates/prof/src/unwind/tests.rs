@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use faultless_trace::recording::{Header, Module, Recording, Stacks};
+use faultless_trace::recording::{Header, Recording, Stacks};
 use faultless_wants as wants;
 use proptest::prelude::*;
 
@@ -223,35 +223,6 @@ fn a_stripped_program_keeps_the_places_and_the_exported_names() {
 }
 
 #[test]
-fn a_separate_debug_file_gives_lines_and_a_damaged_one_a_note() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), &["-O2", "-rdynamic"]) else { return };
-    let debug = folder.path().join("program.debug");
-    let (program_text, debug_text) = (program.to_str().unwrap(), debug.to_str().unwrap());
-    let link = format!("--add-gnu-debuglink={debug_text}");
-    for words in [&["--only-keep-debug", program_text, debug_text][..], &["-g", &link, program_text]] {
-        if !wants::program("objcopy", "binutils") {
-            return;
-        }
-        assert!(Command::new("objcopy").args(words).status().unwrap().success(), "{words:?}");
-    }
-    labels_of(&program);
-    let captured = run(&program, "0");
-    let mut unwinder = unwinder_of(&captured, 7);
-    let stack = unwinder.stack(7, &captured.stack(&captured.dump, &[])).unwrap();
-    std::fs::write(&debug, b"\x7fELF damaged").unwrap();
-    let mut lines = unwinder.take_lines();
-    let (names, notes) = unwinder.name();
-    lines.extend(names);
-    let stacks = stacks(lines);
-    assert!(stacks.labels(stack).contains(&"main".to_owned()), "{:?}", stacks.labels(stack));
-    let said = |note: &SourceNote| {
-        note.source.ends_with("/program") && note.note.contains("its debug information can't be read")
-    };
-    assert!(notes.iter().any(|note| !note.used && said(note)), "{notes:?}");
-}
-
-#[test]
 fn a_file_that_was_replaced_gives_no_names_and_a_recording_is_named_by_build_id() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-O2", "-Wl,--build-id"];
@@ -270,35 +241,6 @@ fn a_file_that_was_replaced_gives_no_names_and_a_recording_is_named_by_build_id(
     let (symbols, _) = unwinder.name();
     let own = |line: &Line| matches!(line, Line::Symbol(_, names) if names.iter().any(|name| name.function == "main"));
     assert!(!symbols.iter().any(own));
-}
-
-#[test]
-fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
-    let pid = std::process::id();
-    let table = std::env::temp_dir().join(format!("perf-{pid}.map"));
-    if table.parent() != Some(Path::new("/tmp")) {
-        return wants::missing_feature("/tmp", "the folder for temporary files is another");
-    }
-    std::fs::write(&table, "5000 100 LazyCompile:~hot app.js:3\n").unwrap();
-    let mut unwinder = Unwinder::default();
-    let code = Map { begin: 0x5000, len_bytes: 0x1000, prot: 7, name: "//anon".to_owned(), ..Map::default() };
-    unwinder.map(pid, &code);
-    // The callee's frame pointer, the return address into generated code, and the end of the program.
-    let dump: Vec<u8> = [0_u64, 0x5011, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let stack = UserStack { ip: 0x5080, sp: 0x7000, bp: 0x7000, dump: &dump, ..UserStack::default() };
-    let own = unwinder.stack(pid, &stack).unwrap();
-    unwinder.fork(u32::MAX, pid);
-    let child = unwinder.stack(u32::MAX, &stack).unwrap();
-    unwinder.exit(pid);
-    std::fs::remove_file(&table).unwrap();
-    let stacks = named(&mut unwinder);
-    for stack in [own, child] {
-        assert_eq!(stacks.labels(stack), ["LazyCompile:~hot app.js:3", "LazyCompile:~hot app.js:3"]);
-    }
-    let addresses: Vec<u64> = stacks.frames_of(own).map(|frame| frame.address).collect();
-    assert_eq!(addresses, [0x5080, 0x5010]);
-    let paths: Vec<&str> = stacks.modules.iter().map(|module| module.path.as_str()).collect();
-    assert_eq!(paths, [format!("[jit {pid}]"), format!("[jit {}]", u32::MAX)]);
 }
 
 #[test]
@@ -380,30 +322,6 @@ fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
     let called = live.rest(std::process::id(), &copied(sp, &dump), (7, sp + 16 * 8));
     assert_eq!(called, Some(rest), "the same call stands there");
     std::hint::black_box(&words);
-}
-
-#[test]
-fn a_new_mapping_over_code_ends_what_was_known_of_it() {
-    let mut unwinder = Unwinder::default();
-    let map = |name: &str| Map {
-        begin: 0x5000,
-        len_bytes: 0x1000,
-        prot: 5,
-        name: name.to_owned(),
-        ..Map::default()
-    };
-    let stack = UserStack { ip: 0x5001, ..UserStack::default() };
-    unwinder.map(1, &map("/x/one"));
-    let one = unwinder.stack(1, &stack).unwrap();
-    unwinder.map(1, &map("/x/two"));
-    let two = unwinder.stack(1, &stack).unwrap();
-    let stacks = stacks(unwinder.take_lines());
-    assert_eq!(
-        (stacks.labels(one), stacks.labels(two)),
-        (vec!["one+0x1".to_owned()], vec!["two+0x1".to_owned()])
-    );
-    let module = |path: &str| Module { path: path.to_owned(), build_id: None };
-    assert_eq!(stacks.modules, [module("/x/one"), module("/x/two")]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Programs that fault a known number of times, recorded.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Write};
 use std::process::{Command, Stdio};
@@ -264,29 +263,6 @@ fn a_running_process_is_recorded_from_now_on_with_its_children() {
     );
     let named = |record: &&faultless_trace::observation::Record| matches!(record.what, What::Name(_));
     assert!(records.iter().filter(named).any(|record| record.pid == child.id()));
-}
-
-#[test]
-fn what_cannot_be_watched_is_told_apart() {
-    let failure = |pid| take(running(pid), &Options::default()).unwrap_err();
-    assert_eq!(failure(u32::MAX), Failure::NoProcess(u32::MAX));
-    let kernel_thread = 2;
-    match std::fs::read_to_string("/proc/2/comm") {
-        Ok(name) if name.trim() == "kthreadd" => {
-            assert_eq!(failure(kernel_thread), Failure::KernelThread(2));
-        }
-        other => wants::missing_feature("the kernel's process 2", format_args!("{other:?}")),
-    }
-    if run("touch", 100, &Options::default()).is_none() {
-        return;
-    }
-    let often = Options { cpu_hertz: Some(u64::MAX), ..Options::default() };
-    let command = vec![OsString::from("true")];
-    let task = Task::Command(Request { command, ..Request::default() });
-    assert!(matches!(take(task, &often).unwrap_err(), Failure::TooOften(_)));
-    let command = vec![OsString::from("faultless-no-such")];
-    let task = Task::Command(Request { command, ..Request::default() });
-    assert_eq!(take(task, &all()).unwrap_err(), Failure::NotFound("faultless-no-such".into()));
 }
 
 #[test]

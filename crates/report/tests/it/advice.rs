@@ -48,7 +48,7 @@ fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
 
 /// Two equally good cures, and one each that is slower, gains little, needs too much memory, has the same
 /// faults, or is uncertain.
-fn everything() -> Advice {
+pub(super) fn everything() -> Advice {
     let mut advice = advice(
         &[
             ("as it is", Means(263.0, 422.0, 116_312.0, 223.0, 21.5)),
@@ -86,46 +86,30 @@ fn text_of_every_standing() {
 }
 
 #[test]
-fn a_narrow_reader_gets_narrow_lines_with_every_word_of_an_advice() {
-    let words = |text: &str| {
-        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        words.sort();
-        words
-    };
-    let mut everything = everything();
-    everything
-        .notes
-        .push("a note that is longer than sixty characters, which is what a narrow terminal has".into());
-    for advice in [everything, nothing(8), nothing(1), nothing(0)] {
-        let (narrow, wide) = (text(&advice, false, Some(60)), text(&advice, false, None));
+fn a_narrow_reader_gets_narrow_lines_with_every_word() {
+    let note = "a note that is longer than sixty characters, which is what a narrow terminal has";
+    let narrow = |shown: &dyn Fn(Option<usize>) -> String| {
+        let (narrow, wide) = (shown(Some(60)), shown(None));
         for line in narrow.lines() {
             assert!(line.chars().count() <= 60, "{} columns: {line}", line.chars().count());
             assert_eq!(line, line.trim_end());
         }
-        assert_eq!(words(&narrow), words(&wide), "{narrow}");
+        let [mut words, mut all] = [&narrow, &wide].map(|text| text.split_whitespace().collect::<Vec<_>>());
+        words.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(words, all, "{narrow}");
+    };
+    let mut everything = everything();
+    everything.notes.push(note.into());
+    for advice in [everything, nothing(8), nothing(1), nothing(0)] {
+        narrow(&|width| text(&advice, false, width));
     }
-}
-
-#[test]
-fn a_narrow_reader_gets_narrow_lines_with_every_figure_of_a_comparison() {
     let (short, long) = (Means(263.0, 422.0, 116_312.0, 223.0, 21.5), Means(73.2, 115.0, 700.0, 1.91, 22.4));
     let series = vec![series("./engine --old", &short, 12), series("./engine --new", &long, 12)];
     let mut comparison = Comparison::new(Host::default(), series);
-    comparison
-        .notes
-        .push("a note that is longer than sixty characters, which is what a narrow terminal has".into());
-    let shown = |columns| compare::text(&comparison, false, columns);
-    let (narrow, wide) = (shown(Some(60)), shown(None));
-    for line in narrow.lines() {
-        assert!(line.chars().count() <= 60, "{} columns: {line}", line.chars().count());
-        assert_eq!(line, line.trim_end());
-    }
-    let words = |text: &str| {
-        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        words.sort();
-        words
-    };
-    assert_eq!(words(&narrow), words(&wide), "{narrow}");
+    comparison.notes.push(note.into());
+    narrow(&|width| compare::text(&comparison, false, width));
+    let wide = compare::text(&comparison, false, None);
     assert!(wide.lines().any(|line| line.starts_with("  CPU") && line.contains(" ms to ")), "{wide}");
 }
 
@@ -167,9 +151,4 @@ fn json_holds_the_intervals_and_the_labels() {
 fn pictures_have_ends_only_where_there_are_some() {
     insta::assert_snapshot!("advice.svg", svg(&everything()));
     assert!(!svg(&nothing(1)).contains("inf") && !svg(&nothing(0)).contains("NaN"));
-}
-
-#[test]
-fn colour_changes_no_letter_of_an_advice() {
-    assert_eq!(crate::unstyled(&text(&everything(), true, None)), text(&everything(), false, None));
 }

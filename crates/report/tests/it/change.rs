@@ -23,7 +23,7 @@ fn builds() -> ([Run; 1], [Run; 1]) {
     ([run(&program(), QUIET)], [after])
 }
 
-fn diff(by: By) -> Diff {
+pub(super) fn diff(by: By) -> Diff {
     let (before, after) = builds();
     Diff::new(&before, &after, &How { by, ..How::default() }).unwrap()
 }
@@ -93,12 +93,6 @@ fn text_of_two_builds() {
     let text = text(&diff(By::Function), &CHANGED, false, None);
     text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
     insta::assert_snapshot!("diff", text);
-}
-
-#[test]
-fn colour_changes_no_letter_of_a_difference() {
-    let diff = diff(By::Function);
-    assert_eq!(crate::unstyled(&text(&diff, &CHANGED, true, None)), text(&diff, &CHANGED, false, None));
 }
 
 #[test]

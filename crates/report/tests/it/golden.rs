@@ -179,12 +179,6 @@ fn json_of_a_fork() {
 }
 
 #[test]
-fn colour_changes_no_letter() {
-    let stat = stat(&scenario::pipeline());
-    assert_eq!(crate::unstyled(&text(&stat, true, None)), text(&stat, false, None));
-}
-
-#[test]
 fn picture_of_the_avoidable_curve() {
     insta::assert_snapshot!("pipeline.svg", svg::avoidable(&stat(&scenario::pipeline())));
     insta::assert_snapshot!("bursts.svg", svg::avoidable(&stat(&scenario::bursts())));

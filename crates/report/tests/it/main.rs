@@ -5,7 +5,6 @@ mod change;
 mod check;
 mod golden;
 mod lab;
-mod pipeline;
 mod profile;
 #[path = "../../../trace/tests/it/recorded.rs"]
 mod recorded;
@@ -15,6 +14,28 @@ mod runs;
 mod scenario;
 mod timeline;
 mod views;
+
+#[test]
+fn colour_changes_no_letter() {
+    use faultless_report::{advice as report_of_advice, diff, profile as report, stat};
+    use faultless_trace::diff::{By, Class};
+    use faultless_trace::findings::{Findings, Wanted};
+
+    let advice = advice::everything();
+    let difference = change::diff(By::Function);
+    let observed = faultless_trace::Stat::from_observation(&scenario::pipeline());
+    let findings = Findings::new(&recorded::mixed(true), &Wanted::default()).unwrap();
+    let shown = |colour| {
+        let layout = report::Layout { colour, ..report::Layout::default() };
+        [
+            report_of_advice::text(&advice, colour, None),
+            diff::text(&difference, &Class::ALL, colour, None),
+            stat::text(&observed, colour, None),
+            report::text(&findings, layout),
+        ]
+    };
+    assert_eq!(shown(true).map(|text| unstyled(&text)), shown(false));
+}
 
 /// A coloured text without its styles.
 fn unstyled(coloured: &str) -> String {

@@ -146,16 +146,6 @@ fn faults_that_take_little_time_have_no_next_step_in_text_and_page() {
 }
 
 #[test]
-fn a_recording_that_was_cut_is_not_one_without_faults() {
-    let mut cut = mixed(false);
-    cut.footer = None;
-    let findings = Findings::new(&cut, &wanted()).unwrap();
-    assert_eq!(findings.no_cure, None, "no curve is known");
-    let text = text(&Findings::new(&Recording::default(), &wanted()).unwrap(), Layout::default());
-    assert!(text.contains("has no end: it was cut"), "{text}");
-}
-
-#[test]
 fn text_of_one_table_sorted_filtered_and_cut() {
     let wanted = Wanted {
         by: Some(Group::Stack),
@@ -180,17 +170,6 @@ fn text_of_one_table_sorted_filtered_and_cut() {
 }
 
 #[test]
-fn a_filtered_view_states_its_part_of_the_run() {
-    let filter = Filter { sites: vec!["fill_table".to_owned()], ..Filter::default() };
-    let findings = Findings::new(&mixed(true), &Wanted { filter, ..wanted() }).unwrap();
-    let text = text(&findings, Layout::default());
-    assert!(text.contains("Shown: site fill_table: ") && text.contains(" of "), "{text}");
-    let table = &findings.tables[0].sites;
-    assert_eq!(table.rows.len(), 1);
-    assert!(table.rows[0].share < 1.0 && table.shown.as_ref().unwrap().faults == table.rows[0].faults);
-}
-
-#[test]
 fn a_call_tree_shows_each_function_with_all_that_it_leads_to() {
     for (shape, first) in
         [(Shape::default(), "main"), (Shape { inverted: true, ..Shape::default() }, "decode")]
@@ -205,24 +184,6 @@ fn a_call_tree_shows_each_function_with_all_that_it_leads_to() {
         let text = text(&findings, Layout { only_tables: true, ..Layout::default() });
         assert!(text.contains("Call tree") && text.contains(first), "{text}");
     }
-}
-
-#[test]
-fn a_narrow_reader_loses_no_column_and_a_pipe_no_name() {
-    let mut recording = mixed(true);
-    let long = format!("fill_table<{}>", "std::vector<int>, ".repeat(12));
-    for name in recording.stacks.frames.iter_mut().flat_map(|frame| &mut frame.names) {
-        if name.function == "fill_table" {
-            name.function.clone_from(&long);
-        }
-    }
-    let findings = Findings::new(&recording, &wanted()).unwrap();
-    let narrow = text(&findings, NARROW);
-    for head in ["time", "share", "faults", "memory", "site"] {
-        assert!(narrow.contains(head), "{head}: {narrow}");
-    }
-    assert!(narrow.contains("fill_table<..>"), "{narrow}");
-    assert!(text(&findings, Layout { whole: true, ..Layout::default() }).contains(&long));
 }
 
 #[test]
@@ -244,13 +205,4 @@ fn text_of_nothing_and_of_a_recording_without_an_end() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
     assert!(text.contains("decode_chunk"), "{text}");
-}
-
-#[test]
-fn colour_changes_no_letter_of_a_report() {
-    let findings = Findings::new(&mixed(true), &wanted()).unwrap();
-    assert_eq!(
-        crate::unstyled(&text(&findings, Layout { colour: true, ..Layout::default() })),
-        text(&findings, Layout::default())
-    );
 }

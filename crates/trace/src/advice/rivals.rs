@@ -99,41 +99,10 @@ fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge;
     use super::super::tests::series;
-    use super::super::{Advice, Series, judge};
     use super::*;
-    use crate::measurement::Rng;
     use crate::observation::Host;
-
-    /// One invocation: the program as it is takes 200 ms, the cures `means_ms`; every run's elapsed time varies by 5 %.
-    fn invocation(rng: &mut Rng, rounds: usize, means_ms: &[f64]) -> Advice {
-        let mut arm = |name: &str, mean_ms: f64| -> Series {
-            let mut series = series(name, &vec![1; rounds], 20);
-            for run in &mut series.runs {
-                run.wall_ns = (mean_ms * 1e6 * (1.0 + 0.05 * rng.normal())) as u64;
-                run.cpu_ns = if name == "as it is" { 200_000_000 } else { 100_000_000 };
-            }
-            series
-        };
-        let mut all = vec![arm("as it is", 200.0)];
-        all.extend(["a", "b", "c", "d", "e"].iter().zip(means_ms).map(|(name, mean)| arm(name, *mean)));
-        judge(vec!["x".into()], Host::default(), all, 0.5, false).unwrap()
-    }
-
-    #[test]
-    fn few_rounds_call_level_what_they_cannot_tell_apart() {
-        let mut rng = Rng::from_seed(2);
-        let close = invocation(&mut rng, 5, &[100.0, 98.0]);
-        assert_eq!(close.level, [1, 2]);
-        let label = &close.scores[1].label.clone();
-        let label = if close.scores[1].label.contains("level") { label } else { &close.scores[2].label };
-        assert!(label.contains("5 rounds do not tell them apart"), "{label}");
-        let far = invocation(&mut rng, 5, &[100.0, 30.0]);
-        assert!(
-            far.winner == Some(2) && far.scores[1].label.ends_with("(their intervals do not overlap)"),
-            "{far:?}"
-        );
-    }
 
     #[test]
     fn differences_below_what_counts_are_level_however_certain() {

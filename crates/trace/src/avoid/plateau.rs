@@ -170,17 +170,6 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_only_get_their_right_back_may_be_avoidable_or_not() {
-        let rows = [
-            row(Kind::MmapFirstWrite, 30_000),
-            row(Kind::ZeroPageRead, 8000),
-            row(Kind::WriteAfterZeroRead, 9000),
-        ];
-        let faults = [fault(1, Kind::MmapFirstWrite, 30_000.0)];
-        holds(18_000.0 / 47_000.0, plateau(&rows, &faults, &observed(&[20_000], 20_400)).unwrap(), 0.04);
-    }
-
-    #[test]
     fn what_short_processes_held_is_not_known_and_one_does_not_serve_another() {
         let mut observation = observed(&[60], 400);
         let fork = |pid| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent: 1 } };
@@ -189,23 +178,6 @@ mod tests {
         let faults = Vec::from_iter((1..12).map(|pid| fault(pid, Kind::MmapFirstWrite, 600.0 / 11.0)));
         let [low, high] = plateau(&rows, &faults, &observation).unwrap();
         assert!(low == 0.0 && (0.28..=0.3).contains(&high), "{low} to {high}");
-    }
-
-    /// 200 children that take 250 pages each and end. Bursts met ten of them, which stand for all.
-    #[test]
-    fn a_recorded_child_that_stands_for_others_took_no_page_twice() {
-        let mut observation = observed(&[60], 450);
-        let fork = |pid| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent: 1 } };
-        observation.records = (2..202).map(fork).collect();
-        let rows = [row(Kind::MmapFirstWrite, 50_000)];
-        let faults = Vec::from_iter((2..12).map(|pid| fault(pid, Kind::MmapFirstWrite, 5000.0)));
-        let [low, _] = plateau(&rows, &faults, &observation).unwrap();
-        assert!(low == 0.0, "{low}");
-        // Two short children take little from what is known of one large process.
-        observation.records.truncate(2);
-        let faults = [fault(1, Kind::MmapFirstWrite, 50_000.0)];
-        let [low, high] = plateau(&rows, &faults, &observation).unwrap();
-        assert!((0.95..0.99).contains(&low) && high > 0.98, "{low} to {high}");
     }
 
     #[test]

@@ -67,104 +67,6 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn sampled_bounds_are_ordered_rise_and_stay_shares(
-        levels in prop::collection::vec((any::<u64>(), 0..1_u64 << 40, 0..1_u64 << 45), 8..60),
-        growth in (0.0..5000.0f64, 0.0..1e7f64, -1.0..2.0f64),
-        all_pages in 0.0..1e9f64,
-    ) {
-        let levels: Vec<Level> =
-            levels.into_iter().map(|(time_ns, faults, anon_bytes)| Level { time_ns, faults, anon_bytes }).collect();
-        let (low_bytes, high_bytes, fresh_share) = growth;
-        let memory =
-            Memory { growth: &|_| Growth { low_bytes, high_bytes, fresh_share }, all_pages, ..steady(&levels) };
-        if let Ok(curve) = curve(&memory) {
-            for point in curve.points.iter().chain(&curve.knee) {
-                prop_assert!(0.0 <= point.low && point.low <= point.high && point.high <= 1.0, "{:?}", point);
-            }
-            for pair in curve.points.windows(2) {
-                prop_assert!(pair[0].low <= pair[1].low && pair[0].high <= pair[1].high);
-            }
-        }
-    }
-}
-
-/// An action of the program on [`PIECE`] pages: more than the assumed error of a reading.
-#[derive(Clone, Copy, Debug)]
-enum Does {
-    FirstTouch,
-    /// A copy after a fork, a read of the zero page or of a file: a fault that takes no page.
-    OtherFault,
-    Release,
-}
-
-const PIECE: u64 = 100;
-
-/// Intervals of actions. Two numbers follow each: how precisely the kinds are known for the lower and for the upper
-/// bound, from 0 (unknown) to 1 (exact).
-fn some_kinds() -> impl Strategy<Value = Vec<(Vec<Does>, f64, f64)>> {
-    let does = prop_oneof![Just(Does::FirstTouch), Just(Does::OtherFault), Just(Does::Release)];
-    let known = || prop_oneof![Just(0.0), 0.0..1.0f64, Just(1.0)];
-    prop::collection::vec((prop::collection::vec(does, 0..12), known(), known()), 8..40)
-}
-
-/// Avoided by a pool of `most` pages that serves the trace as it was.
-fn served(trace: &[(Vec<Does>, f64, f64)], most: u64) -> u64 {
-    let (mut live, mut kept, mut avoided) = (0, 0_u64, 0);
-    for does in trace.iter().flat_map(|(interval, ..)| interval) {
-        match does {
-            Does::FirstTouch => {
-                let taken = kept.min(PIECE);
-                (live, kept, avoided) = (live + PIECE, kept - taken, avoided + taken);
-            }
-            Does::Release if live > 0 => (live, kept) = (live - PIECE, (kept + PIECE).min(most)),
-            Does::Release | Does::OtherFault => {}
-        }
-    }
-    avoided
-}
-
-/// The levels that a recorder would read, and the growth of each interval.
-fn read(trace: &[(Vec<Does>, f64, f64)]) -> (Vec<Level>, Vec<Growth>) {
-    let (mut level, mut levels, mut known) = (Level::default(), vec![], vec![]);
-    for (interval, low, high) in trace {
-        let (mut first, mut other) = (0_u64, 0_u64);
-        for does in interval {
-            match does {
-                Does::FirstTouch => (first, level.anon_bytes) = (first + 1, level.anon_bytes + PIECE * 4096),
-                Does::OtherFault => other += 1,
-                Does::Release => level.anon_bytes = level.anon_bytes.saturating_sub(PIECE * 4096),
-            }
-        }
-        level.time_ns += 1;
-        level.faults += (first + other) * PIECE;
-        levels.push(level);
-        let share = first as f64 / (first + other).max(1) as f64;
-        let (low_bytes, high_bytes) = (share * low * 4096.0, (share + (1.0 - share) * (1.0 - high)) * 4096.0);
-        known.push(Growth { low_bytes, high_bytes, fresh_share: 1.0 });
-    }
-    (levels, known)
-}
-
-proptest! {
-    #[test]
-    fn bounds_hold_what_a_pool_would_have_served_whatever_kinds_the_faults_are_of(trace in some_kinds()) {
-        let (levels, known) = read(&trace);
-        let growth = |time_ns: u64| known[time_ns as usize - 1];
-        let all_pages = levels.last().unwrap().faults.max(1) as f64;
-        let memory = Memory { cpus: 1, growth: &growth, all_pages, ..steady(&levels) };
-        let Ok(bounds) = Bounds::new(&memory) else { return Ok(()) };
-        for pieces in [1, 2, 5, 12, 24, 100, 10_000] {
-            let pages = pieces * PIECE;
-            let truth = served(&trace, pages) as f64 / all_pages;
-            let point = bounds.at(pages * 4096);
-            let rounding = trace.len() as f64 / all_pages;
-            prop_assert!(truth <= point.high + rounding, "{} pages: {} of {:?}", pages, truth, point);
-            // Below the flow of one interval the lower bound is one for two orders only.
-            prop_assert!(pieces < 12 || point.low <= truth + rounding, "{} pages: {} of {:?}", pages, truth, point);
-        }
-    }
 }
 
 fn steady(levels: &[Level]) -> Memory<'_> {
@@ -229,28 +131,6 @@ fn bursts(n: u64, pages: u64, steps: u64) -> Vec<Level> {
 }
 
 #[test]
-fn eight_equal_bursts_need_only_the_first() {
-    let levels = bursts(8, 128_000, 40);
-    let curve = curve(&steady(&levels)).unwrap();
-    let knee = curve.knee.unwrap();
-    assert!((knee.low - 0.875).abs() < 0.021 && (knee.high - 0.875).abs() < 0.021, "{knee:?}");
-    assert_eq!(knee.keep_bytes, 512 * MIB, "500 MiB would do, 512 can be remembered");
-    let last = curve.points.last().unwrap();
-    assert!(
-        last.keep_bytes == 512 * MIB && (last.low - 0.875).abs() < 1e-9 && (last.high - 0.875).abs() < 1e-9
-    );
-    assert!((curve.points[4].low - 7.0 * 32.0 / 4000.0).abs() < 0.001, "{:?}", curve.points[4]);
-}
-
-#[test]
-fn a_program_that_touches_everything_once_can_avoid_nothing() {
-    let levels = bursts(1, 100_000, 40);
-    let curve = curve(&steady(&levels)).unwrap();
-    assert_eq!(curve.knee, None);
-    assert_eq!(curve.points, [Point { keep_bytes: MIB, low: 0.0, high: 0.0 }]);
-}
-
-#[test]
 fn what_a_dying_child_gives_back_can_not_be_kept() {
     // A parent with 100 MiB forks. The child's copy counts again at once, is never touched, and goes when the
     // child ends.
@@ -265,25 +145,6 @@ fn what_a_dying_child_gives_back_can_not_be_kept() {
     assert_eq!(curve.knee, None);
     // Faults on memory that came and went in between may have been avoidable.
     assert!(curve.points[0].low == 0.0 && curve.points[0].high < 0.06, "{:?}", curve.points);
-}
-
-#[test]
-fn faults_that_take_no_page_are_not_refaults() {
-    // 40 MiB are touched, then each page faults again and nothing grows: copies after a fork, as a parent makes them.
-    let level = |i: u64, faults: u64, mib: u64| Level { time_ns: i, faults, anon_bytes: mib * MIB };
-    let mut levels: Vec<Level> = (0..=40).map(|i| level(i, 256 * i, i)).collect();
-    levels.extend((41..=80).map(|i| level(i, 256 * i, 40)));
-    let of = |low_bytes, high_bytes| {
-        let growth = move |time_ns| match time_ns {
-            0..=40 => Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
-            _ => Growth { low_bytes, high_bytes, fresh_share: 1.0 },
-        };
-        *curve(&Memory { growth: &growth, ..steady(&levels) }).unwrap().points.last().unwrap()
-    };
-    assert!(of(4096.0, 4096.0).low > 0.4, "taken for first touches they would look avoidable");
-    assert_eq!((of(0.0, 0.0).low, of(0.0, 0.0).high), (0.0, 0.0));
-    let unknown = of(0.0, 4096.0);
-    assert!(unknown.low == 0.0 && unknown.high > 0.4, "{unknown:?}");
 }
 
 #[test]

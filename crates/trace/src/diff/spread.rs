@@ -108,15 +108,4 @@ mod tests {
             assert!((found / expected - 1.0_f64).abs() < 0.02, "{found} for {expected}");
         }
     }
-
-    #[test]
-    fn repeats_replace_the_allowance() {
-        let one = Spread::new(&[(1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
-        let alike = Spread::new(&[(1000.0, 0.0); 5], 0.05, DIFF_PRIOR_RUNS);
-        let apart =
-            Spread::new(&[(500.0, 0.0), (1000.0, 0.0), (1500.0, 0.0), (1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
-        let width = |spread: &Spread| spread.interval(0.025).high - spread.mean;
-        assert!(width(&alike) < 0.4 * width(&one), "{} of {}", width(&alike), width(&one));
-        assert!(width(&apart) > 2.0 * width(&one), "{} of {}", width(&apart), width(&one));
-    }
 }

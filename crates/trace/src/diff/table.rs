@@ -243,15 +243,3 @@ impl Bursts {
         self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_that_share_evenly_leave_less_to_chance_than_those_that_do_not() {
-        assert!((chance([100.0, 100.0].iter()) - 0.126).abs() < 0.001);
-        assert!((chance([100.0, 110.0, 90.0, 100.0].iter()) - 0.080).abs() < 0.001);
-        assert_eq!(chance([100.0, 1.0].iter()), DIFF_CHANCE_SPREAD);
-    }
-}

@@ -430,44 +430,6 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_more_touches_than_a_mapping_has_pages_touched_some_again() {
-        let again = |samples: u64| {
-            let mut s = Script::new();
-            s.map(1, ANON, 3000 * PAGE, "//anon");
-            for n in 0..samples {
-                let (addr, access) = (ANON + n * 97 % 3000 * PAGE, Some(Access::Write));
-                let (ip, kernel, major, stack, mapped_bytes) = (1, false, false, None, Some(PAGE));
-                s.push(1, What::Sample { addr, ip, kernel, major, access, stack, weight: 97, mapped_bytes });
-            }
-            Faults::from_observation(&s.0).samples.iter().map(|(fault, _)| fault.again).fold(0.0, f64::max)
-        };
-        assert_eq!(again(31), 0.0, "one pass");
-        assert!((0.8..=0.917).contains(&again(371)), "twelve passes: {}", again(371));
-    }
-
-    #[test]
-    fn memory_that_mremap_moved_to_where_shared_memory_was_is_anonymous_once_that_shows() {
-        let mut s = Script::new();
-        let map = Map {
-            begin: ANON,
-            len_bytes: 4 * PAGE,
-            prot: 3,
-            flags: 1,
-            name: "/dev/zero (deleted)".into(),
-            file_offset: 0,
-        };
-        s.push(1, What::Map(map));
-        let write = Some(Access::Write);
-        (0..4).for_each(|page| {
-            s.told(1, ANON + page * PAGE, write, [0, PAGE]);
-        });
-        (0..4).for_each(|page| {
-            s.told(1, ANON + page * PAGE, write, [0, PAGE]);
-        });
-        assert_eq!(s.kinds(), [[Kind::Shared; 4], [Kind::MmapFirstWrite; 4]].concat());
-    }
-
-    #[test]
     fn a_fault_in_no_mapping_that_nobody_handled_is_unplaced_and_a_fetch_is_file_backed() {
         let mut s = Script::new();
         s.write(1, 0x10);

@@ -226,30 +226,6 @@ pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
 mod tests {
     use super::*;
 
-    /// How many of 60 intervals of the ratio of such samples contain the true ratio 2. Values vary by 10 %.
-    fn hits((n, m): (usize, usize), ratio: impl Fn(&[f64], &[f64]) -> Interval) -> usize {
-        let mut rng = Rng(7);
-        let hits = (0..60).filter(|_| {
-            let mut sample =
-                |scale: f64, n| -> Vec<f64> { (0..n).map(|_| scale * (0.1 * rng.normal()).exp()).collect() };
-            let found = ratio(&sample(2.0, n), &sample(1.0, m));
-            found.low <= 2.0 && 2.0 <= found.high
-        });
-        hits.count()
-    }
-
-    #[test]
-    fn ratios_hold_the_truth_for_few_and_many_rounds() {
-        for rounds in [2, 5, 15] {
-            let hits = hits((rounds, rounds), ratio);
-            assert!(hits >= 54, "{rounds} rounds: {hits} of 60");
-        }
-        for sizes in [(2, 2), (3, 9)] {
-            let hits = hits(sizes, |a, b| ratio_of_independent(a, b).unwrap());
-            assert!(hits >= 54, "{sizes:?}: {hits} of 60");
-        }
-    }
-
     #[test]
     fn independent_samples_of_one_value_or_of_zeros_say_nothing() {
         assert_eq!(ratio_of_independent(&[0.0, 0.0], &[1.0, 1.0]), None);
@@ -260,17 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_few_values_holds_the_median_as_often_as_it_says() {
-        for (n, shift) in [(2, -100.0), (6, 100.0)] {
-            let mut rng = Rng(5);
-            let hits = (0..60).filter(|_| {
-                let values: Vec<f64> = (0..n).map(|_| shift + rng.normal()).collect();
-                let found = median_interval(&values).unwrap();
-                found.low <= shift && shift <= found.high
-            });
-            let hits = hits.count();
-            assert!(hits >= 54, "{n} about {shift}: {hits} of 60");
-        }
+    fn one_value_has_no_interval_and_constant_ones_a_point() {
         let one = Interval { value: 3.0, low: 0.0, high: f64::MAX };
         assert_eq!(median_interval(&[3.0]), Some(one));
         let constant = Interval { value: 65_536.0, low: 65_536.0, high: 65_536.0 };
@@ -290,16 +256,6 @@ mod tests {
         let fast: Vec<f64> = slow.iter().map(|v| v / 3.0).collect();
         let r = ratio(&slow, &fast);
         assert!((r.low - 3.0).abs() < 1e-9 && (r.high - 3.0).abs() < 1e-9, "{r:?}");
-    }
-
-    #[test]
-    fn rank_bootstrap_agrees_with_drawing_values() {
-        let mut rng = Rng(3);
-        let few: Vec<f64> = (0..RANK_BOOTSTRAP_FROM - 1).map(|_| rng.normal()).collect();
-        let mut many = few.clone();
-        many.push(0.0);
-        let (few, many) = (median_interval(&few).unwrap(), median_interval(&many).unwrap());
-        assert!((few.low - many.low).abs() < 0.05 && (few.high - many.high).abs() < 0.05, "{few:?} {many:?}");
     }
 
     #[test]

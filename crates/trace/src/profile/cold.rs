@@ -280,54 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn a_period_without_a_burst_reads_too_much_by_the_step_at_its_begin() {
-        let period = |burst| if burst < 15 { 31 } else { 787 };
-        let (mut found, weights) = run(period, |burst| if burst < 15 { 100 } else { 700 }, |_| 1_000);
-        found.faults.truncate(14 * 10);
-        assert_near(excess_of(&(found, weights), 787, Kind::Stack), 700.0);
-    }
-
-    #[test]
-    fn one_burst_moves_what_is_usual_for_its_period() {
-        let early = |faults: usize, excess_ns: u64| {
-            let (mut found, weights) = run(|_| 13, |_| excess_ns, |_| 1_000);
-            found.faults.truncate(faults);
-            Excesses::new(&found, &weights).of(13, Kind::Stack)
-        };
-        assert_eq!(early(0, 300).ns, 0.0);
-        assert_near(early(0, 300).spread_ns, 1.96 * 0.05 * 1_300.0);
-        let (one, all) = (early(10, 300), early(200, 300));
-        assert!(one.ns > 0.0 && one.ns < 150.0 && all.ns > 285.0, "{one:?} {all:?}");
-        assert!(all.spread_ns < one.spread_ns && one.spread_ns < 150.0, "{one:?} {all:?}");
-    }
-
-    #[test]
-    fn few_bursts_leave_more_doubt_than_many_and_none_the_most() {
-        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
-        let spread_ns = |found: &Faults| Excesses::new(found, &weights).of(97, Kind::Stack).spread_ns;
-        let many_ns = spread_ns(&found);
-        found.faults.truncate(20);
-        let few_ns = spread_ns(&found);
-        found.faults.clear();
-        assert!(0.0 < many_ns && many_ns < few_ns && few_ns < spread_ns(&found), "{many_ns} {few_ns}");
-    }
-
-    #[test]
-    fn a_burst_far_from_all_samples_tells_nothing_of_them() {
-        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
-        for (fault, _) in &mut found.samples {
-            fault.enter_ns += 1_000_000_000;
-        }
-        assert_eq!(excess_of(&(found, weights), 97, Kind::Stack), 0.0);
-    }
-
-    #[test]
-    fn a_kind_of_which_too_little_is_known_reads_as_much_too_much_as_the_others() {
-        let found = run(|_| 97, |_| 300, |_| 1_000);
-        assert_near(excess_of(&found, 97, Kind::Major), 300.0);
-    }
-
-    #[test]
     fn a_fault_that_fills_no_page_reads_too_much_only_if_bursts_of_such_faults_show_it() {
         let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
         let excess = Excesses::new(&found, &weights).of(97, Kind::ZeroPageRead);

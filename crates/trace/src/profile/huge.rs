@@ -138,7 +138,6 @@ impl BasePageFaults {
 mod tests {
     use super::*;
     use crate::observation::{Counts, Host};
-    use crate::profile::weigh::Weight;
 
     const PAGE: u64 = 4096;
     const HUGE: u64 = 2 << 20;
@@ -182,18 +181,6 @@ mod tests {
         assert_eq!(bounds(0, 15, 0), Some((15.0, 38.0)), "none of a hundred samples, one for ten");
         assert_eq!(bounds(20, 15, 0), None, "khugepaged's");
         assert_eq!(bounds(20, 15, 1), Some((0.0, 57.0)));
-    }
-
-    #[test]
-    fn of_a_program_that_takes_some_all_are_taken_to_be_where_samples_allow_it() {
-        let unseen = |at_most| {
-            let (mut found, mut weights, observation) = run(0, at_most, 0);
-            found.faults = vec![Fault::timed(Kind::Thp, 0, 1000); 2];
-            weights.recorded = vec![Weight { exact: 1.0, extra: 0.0, alike: 1.0 }; 2];
-            settle(&found, &mut weights, &observation);
-            weights.huge_unseen
-        };
-        assert!((unseen(20) - 18.0).abs() < 1e-6 && unseen(500) == 0.0, "{} {}", unseen(20), unseen(500));
     }
 
     #[test]

@@ -132,29 +132,3 @@ impl Kinds {
         ALL.into_iter().zip(&self.readings).filter(move |(kind, _)| minor(kind)).map(|(_, readings)| readings)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::{Basis, Weighted};
-
-    /// A user's samples stand for 900 faults each, one of the kernel's for 3 that were counted.
-    #[test]
-    fn a_few_counted_faults_take_a_few_times_the_dearest_price() {
-        let mut profile = Profile { doubt: 2000.0, ..Profile::default() };
-        for sample in 0..31 {
-            let kernel = sample == 15;
-            let faults = if kernel { 3.0 } else { 900.0 };
-            let cost_ns = faults * 700.0;
-            let kind = Kind::MmapFirstWrite;
-            profile.faults.push(Weighted { kind, kernel, faults, cost_ns, ..Weighted::default() });
-            let (alike, reading_ns) = (faults, Some(700.0).filter(|_| !kernel));
-            profile.basis.push(Basis { alike, reading_ns, assumed_ns: cost_ns, ..Basis::default() });
-        }
-        let kinds = Kinds::new(&profile, 0.0);
-        let few = kinds.faults(Kind::KernelMode);
-        assert_eq!((few.low, few.high), (3.0, 3.0));
-        let time_ns = kinds.kind_time_ns(Kind::KernelMode).unwrap();
-        assert!(time_ns.low > 0.4 * 2100.0 && time_ns.high < 2.5 * 2100.0, "{time_ns:?}");
-    }
-}

@@ -295,16 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_counts_in_the_price_as_often_as_the_faults_that_it_stands_for() {
-        let fault = |n| Fault::timed(Kind::MmapFirstWrite, n, if n < 100 { 1_000 } else { 2_000 });
-        let found = Faults { samples: (0..200).map(|n| (fault(n), 1)).collect(), ..Faults::default() };
-        let samples = [[7.0; 100], [63.0; 100]].concat();
-        let weights = Weights { samples, ..Weights::default() };
-        let prices = Prices::new(&found, &weights, &Observation::default(), &Stacks::default());
-        assert_eq!(prices.mean_ns(&fault(0), Kind::MmapFirstWrite), 1_900.0);
-    }
-
-    #[test]
     fn what_a_fault_waited_is_no_cpu_time_and_a_major_ones_is_known_by_switches() {
         let fault = |kind| Fault { blocked_ns: 700, preempted_ns: 100, ..Fault::timed(kind, 0, 1_000) };
         let of = |tells_switches, kind| {

@@ -280,28 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn what_counters_have_beyond_wait4_is_in_the_rows_and_told() {
-        let counts = Counts { user_faults: Some(500), all_faults: Some(700), ..Counts::default() };
-        let parts = parts(&usage(300, 10), &counts, 0, 0);
-        assert_eq!((parts.major, parts.user, parts.kernel, parts.rest), (10, 490, 200, 0));
-        assert_eq!(parts.beyond, 390);
-        assert!(notes(&parts, true).notes[0].starts_with("390 faults are in no figure of wait4"));
-    }
-
-    #[test]
-    fn an_access_that_ended_in_a_signal_is_in_no_row() {
-        let counts = Counts {
-            user_faults: Some(5100),
-            minor_faults: Some(99),
-            major_faults: Some(1),
-            ..Counts::default()
-        };
-        let parts = parts(&usage(120, 1), &counts, 0, 0);
-        assert_eq!((parts.user, parts.major, parts.rest, parts.beyond, parts.failed), (99, 1, 21, 0, 5000));
-        assert!(notes(&parts, true).notes[0].contains("5 000 accesses ended in a signal"));
-    }
-
-    #[test]
     fn what_a_set_user_id_program_hides_from_a_user_is_of_unknown_kind_and_said() {
         let ran = Usage { system_ns: 9_000_000, ..usage(2494, 0) };
         let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
@@ -315,11 +293,5 @@ mod tests {
             notes(&populated, true).notes[0]
                 .starts_with("2 494 faults were taken in kernel mode, by populating, or")
         );
-    }
-
-    #[test]
-    fn with_all_events_denied_the_total_is_one_row() {
-        let parts = parts(&usage(300, 10), &Counts::default(), 0, 0);
-        assert_eq!((parts.major, parts.rest, parts.rest_kind), (10, 300, Some(Kind::Unknown)));
     }
 }

@@ -386,67 +386,6 @@ impl ClassTally {
 mod tests {
     use super::*;
 
-    /// A row with bursts of 50 faults that took so long each, one cluster at a time.
-    fn row(means_ns: &[f64]) -> ClassTally {
-        let cluster = |(number, mean_ns): (usize, &f64)| PriceCluster {
-            burst: Some(number as u32),
-            timed: 50.0,
-            alike: 50.0,
-            sum_ns: 50.0 * mean_ns,
-        };
-        ClassTally { clusters: means_ns.iter().enumerate().map(cluster).collect(), ..ClassTally::default() }
-    }
-
-    fn half(means_ns: &[f64]) -> f64 {
-        row(means_ns).price_spread(1000.0, &Tally::default())[1]
-    }
-
-    /// A ring lost half of the records, and the kept ones stand for them.
-    #[test]
-    fn lost_records_may_be_of_any_row() {
-        let kept = |kind| {
-            let basis = Basis { exact: 2.0, alike: 2.0, burst: Some(0), ..Basis::default() };
-            vec![(fault(kind, 2.0, 1e3), basis); 100]
-        };
-        let tally = |faults: &[(Weighted, Basis)]| {
-            let mut tally = Tally::default();
-            faults.iter().for_each(|(fault, basis)| tally.add(fault, basis));
-            tally
-        };
-        let (writes, reads) = (kept(Kind::MmapFirstWrite), kept(Kind::FileRead));
-        let all = tally(&[writes.clone(), reads].concat());
-        let whole = Whole { all: &all, doubt: 0.0, offset_doubt_ns: 0.0, huge: None };
-        let (faults, _) = tally(&writes).intervals(&whole);
-        assert_eq!((faults.low, faults.value, faults.high), (100.0, 200.0, 300.0));
-        let (faults, _) = all.intervals(&whole);
-        assert_eq!((faults.low, faults.high), (400.0, 400.0));
-    }
-
-    #[test]
-    fn few_bursts_leave_more_doubt_than_many_and_unlike_ones_more_than_like_ones() {
-        let steady = [1000.0; 40];
-        assert!((0.5..1.0).contains(&half(&steady[..1])), "{}", half(&steady[..1]));
-        assert!(half(&steady[..1]) > half(&steady[..4]) && half(&steady[..4]) > half(&steady));
-        assert!(half(&steady) < 0.06, "{}", half(&steady));
-        let wild: Vec<f64> = (0..40).map(|cluster| if cluster % 2 == 0 { 500.0 } else { 1500.0 }).collect();
-        assert!(half(&wild) > 0.15, "{}", half(&wild));
-    }
-
-    #[test]
-    fn a_price_that_drifts_is_known_better_than_one_that_jumps() {
-        let drift: Vec<f64> = (0..40).map(|cluster| if cluster < 15 { 11_000.0 } else { 1_800.0 }).collect();
-        let jumps: Vec<f64> =
-            (0..40).map(|cluster| if cluster % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
-        assert!(half(&drift) < half(&jumps) / 2.0, "{} {}", half(&drift), half(&jumps));
-    }
-
-    #[test]
-    fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
-        let mut all = Tally::default();
-        all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0, shared_ns: 0.0 };
-        assert_eq!(ClassTally::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
-    }
-
     fn fault(kind: Kind, faults: f64, price_ns: f64) -> Weighted {
         Weighted {
             time_ns: 0,

@@ -3,7 +3,7 @@
 use faultless_trace::diff::{BeforeAfter, By, Cause, Class, Diff, Pair, Run, Settings};
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::Window;
-use faultless_trace::profile::{Block, Weighted};
+use faultless_trace::profile::Block;
 use faultless_trace::recording::Loss;
 use faultless_trace::stat::{Interval, Kind};
 
@@ -53,22 +53,18 @@ fn what_was_added_removed_and_made_slower_is_named_and_nothing_else() {
         ("rank <- search", Class::Added, None),
     ];
     for period in [1, 7] {
-        for seed in 0..2 {
-            let runs = |sites: &[Site], seeds: std::ops::Range<u64>| -> Vec<Run> {
-                seeds.map(|seed| run(sites, shared_machine(seed, period))).collect()
-            };
-            let seed = seed * 10;
-            let single = diff(&runs(&program(), seed..seed + 1), &runs(&other_build(), seed + 1..seed + 2));
-            // One recording a side can't tell a changed price from a chance result.
-            let counted: Vec<_> = expected.into_iter().filter(|row| row.2 != Some(Cause::Price)).collect();
-            assert_eq!(named(&single), counted, "period {period}, seed {seed}");
-            // Sampled faults have the price of bursts.
-            let bursts =
-                |sites: &[Site], seeds| runs(sites, seeds).into_iter().map(in_bursts).collect::<Vec<_>>();
-            let before = bursts(&program(), seed..seed + 3);
-            let three = diff(&before, &bursts(&other_build(), seed + 3..seed + 6));
-            assert_eq!(named(&three), expected, "period {period}, seeds from {seed}, three a side");
-        }
+        let runs = |sites: &[Site], seeds: std::ops::Range<u64>| -> Vec<Run> {
+            seeds.map(|seed| run(sites, shared_machine(seed, period))).collect()
+        };
+        let single = diff(&runs(&program(), 0..1), &runs(&other_build(), 1..2));
+        // One recording a side can't tell a changed price from a chance result.
+        let counted: Vec<_> = expected.into_iter().filter(|row| row.2 != Some(Cause::Price)).collect();
+        assert_eq!(named(&single), counted, "period {period}");
+        // Sampled faults have the price of bursts.
+        let bursts =
+            |sites: &[Site], seeds| runs(sites, seeds).into_iter().map(in_bursts).collect::<Vec<_>>();
+        let three = diff(&bursts(&program(), 0..3), &bursts(&other_build(), 3..6));
+        assert_eq!(named(&three), expected, "period {period}, three a side");
     }
 }
 
@@ -102,15 +98,13 @@ fn a_program_beside_itself_names_nothing() {
     // With repeats the spread may be larger than the assumption without.
     let (small, large) = ((0.01, 0.05), (0.05, 0.15));
     for (period, repeats, apart) in [(1, 1, small), (1, 3, large), (7, 3, large)] {
-        let mut quiet = 0;
-        for round in 0..10 {
+        for round in 0..4 {
             let runs = |from: u64| -> Vec<Run> {
                 (from..from + repeats).map(|seed| run(&program(), machine(seed, period, apart))).collect()
             };
             let found = diff(&runs(round * 100), &runs(round * 100 + 50));
-            quiet += u32::from(named(&found).is_empty());
+            assert_eq!(named(&found), [], "period {period}, {repeats} a side, round {round}");
         }
-        assert!(quiet >= 9, "{quiet} of 10 with period {period}, {repeats} a side");
     }
 }
 
@@ -145,7 +139,7 @@ fn sampled(seed: u64, first: u64, added: bool) -> Run {
 
 #[test]
 fn one_recording_a_side_names_an_added_caller_first_and_nothing_of_a_program_beside_itself() {
-    const PAIRS: u64 = 12;
+    const PAIRS: u64 = 4;
     let (mut quiet, mut first) = (0, 0);
     for pair in 0..PAIRS {
         let recorded = 1_000 + 400 * pair;
@@ -165,18 +159,10 @@ fn one_recording_a_side_names_an_added_caller_first_and_nothing_of_a_program_bes
         first += u64::from(is_right && (added / 720.0 - 1.0).abs() < 0.1);
         adds_up(&found, &before[0]);
     }
-    assert!(quiet >= 11 && first >= 11, "of {PAIRS} pairs {quiet} named nothing, {first} the added caller");
-}
-
-#[test]
-fn the_time_of_what_was_added_holds_no_noise_of_the_whole_program() {
-    const ALL: u64 = 10_000;
-    let added = diff(&[sampled(1, ALL, false)], &[sampled(2, ALL, true)]);
-    let time = added.rows[0].time_ns.difference;
-    assert!(time.low > 0.8 * time.value && time.high < 1.2 * time.value, "{:?}", added.rows[0]);
-    // The difference of the whole is the difference of two estimates.
-    let Interval { value, low, high } = added.time_ns.difference;
-    assert!(low < time.value && time.value < high && (value / time.value - 1.0).abs() < 0.5, "{added:?}");
+    assert!(
+        quiet == PAIRS && first == PAIRS,
+        "of {PAIRS} pairs {quiet} named nothing, {first} the added caller"
+    );
 }
 
 #[test]
@@ -226,53 +212,6 @@ fn adds_up(found: &Diff, before: &Run) {
     }
 }
 
-/// For a row on one side only, samples of the other side would have hit as many faults.
-#[test]
-fn what_no_sample_of_the_other_side_met_is_new() {
-    let counted = |sites: &[Site], seed| {
-        let mut run = run(sites, Conditions { period: 300, seed, ..QUIET });
-        let faults: u32 = sites.iter().map(|site| site.faults).sum();
-        run.recording.header.settings.user_only = true;
-        run.recording.observation.counts.user_faults = Some(u64::from(faults));
-        let part = f64::from(faults) / run.profile.totals.faults() as f64;
-        let all = run.profile.faults.iter_mut();
-        all.for_each(|fault| (fault.faults, fault.cost_ns) = (fault.faults * part, fault.cost_ns * part));
-        with_basis(run)
-    };
-    let of = |new: &[&'static str]| {
-        let sites = new.iter().map(|name| site(&[*name, "main"], 7_000, 900.0));
-        sites.chain([site(&["parse", "main"], 40_000, 900.0)]).collect::<Vec<_>>()
-    };
-    let (mut missed, mut alarms) = (0, 0);
-    for seed in 0..8 {
-        let before = [counted(&of(&[]), 2 * seed)];
-        let found = diff(&before, &[counted(&of(&["remap", "copy", "share"]), 2 * seed + 1)]);
-        missed += 3 - found.count(Class::Added);
-        alarms += named(&diff(&before, &[counted(&of(&[]), 2 * seed + 1)])).len();
-    }
-    assert!(missed <= 2 && alarms == 0, "{missed} of 24 new rows missed, {alarms} false");
-}
-
-#[test]
-fn rows_have_the_counts_of_the_profile_whatever_explains_the_whole() {
-    let (before, after) = ([sampled(3, 1_000, false)], [sampled(5, 1_000, true)]);
-    let found = diff(&before, &after);
-    adds_up(&found, &before[0]);
-    let names = ["parse", "decode", "index", "report", "store", "export"];
-    for (stack, name) in names.iter().enumerate() {
-        let row = found.rows.iter().find(|row| row.name.ends_with(name)).unwrap();
-        let of = |run: &Run, stack: u32| -> f64 {
-            let of_stack = |fault: &&Weighted| fault.stack == Some(stack);
-            run.profile.faults.iter().filter(of_stack).map(|fault| fault.faults).sum()
-        };
-        let is = [row.faults.before.value, row.faults.after.value];
-        let of_profile = [of(&before[0], stack as u32), of(&after[0], stack as u32)];
-        assert!((0..2).all(|side| (is[side] - of_profile[side]).abs() < 1e-6), "{name}: {is:?}");
-    }
-    let explains = found.rows[0].explains.unwrap();
-    assert!(explains.low < 720.0 && 720.0 < explains.high && explains.high < 900.0, "{explains:?}");
-}
-
 /// Cold and warm: waiting for the disk is in no price, no row and no CPU time.
 #[test]
 fn major_faults_are_apart() {
@@ -288,20 +227,6 @@ fn major_faults_are_apart() {
     assert_eq!((faults, time_ns), ([28.0, 0.0], [84e6, 0.0]));
     assert_eq!(found.faults.difference.value, 0.0);
     assert!(found.time_ns.before.value < 14e6 && !found.price.is_told(), "{found:#?}");
-}
-
-/// The same of a timed sample: how far both sides may be off is in the interval of their difference.
-#[test]
-fn a_difference_of_two_estimates_is_no_more_certain_than_they_are() {
-    let found = diff(&[sampled(1, 2_000, false)], &[sampled(2, 2_000, false)]);
-    assert_eq!(found.faults.difference.value, 0.0);
-    for pair in found.rows.iter().map(|row| row.time_ns).chain([found.time_ns]) {
-        let half = |interval: Interval| 0.5 * (interval.high - interval.low);
-        let sides = half(pair.before).hypot(half(pair.after));
-        assert!(half(pair.difference) >= 0.7 * sides, "{pair:?}");
-        assert!(pair.difference.low < 0.0 && pair.difference.high > 0.0, "{pair:?}");
-        assert!((pair.difference.value - pair.after.value + pair.before.value).abs() < 1e-6, "{pair:?}");
-    }
 }
 
 /// Generated code has the same name in every process.
@@ -344,37 +269,6 @@ fn work_that_threads_share_is_named_if_the_whole_grew_by_it() {
     assert_eq!(named(&found), [("sweep <- gc", Class::Grown, Some(Cause::Faults))]);
 }
 
-/// Processes share work as threads do.
-#[test]
-fn work_that_processes_share_may_move_between_rows() {
-    let found = |processes: u32| {
-        let runs = [shared(1, 2000, 1500), shared(1, 1300, 2200)].map(|[mut run]| {
-            let faults = run.profile.faults.iter_mut().enumerate();
-            faults.for_each(|(at, fault)| fault.pid = 1 + at as u32 % processes);
-            [run]
-        });
-        named(&diff(&runs[0], &runs[1])).len()
-    };
-    assert_eq!((found(1), found(4)), (2, 0));
-}
-
-/// Parent and child race for a copy, and addresses decide which code maps the pages of a file: then a row is new by
-/// chance, unless the whole has more faults too. Of first writes each is new.
-#[test]
-fn copies_and_file_reads_may_move_to_a_row_of_their_own() {
-    let found = |kind: Kind, mark: u32, added: u32| {
-        let of_kind = |[mut run]: [Run; 1]| {
-            run.profile.faults.iter_mut().for_each(|fault| fault.kind = kind);
-            [run]
-        };
-        named(&diff(&of_kind(shared(1, 2000, 0)), &of_kind(shared(1, mark, added)))).len()
-    };
-    for kind in [Kind::CowAfterFork, Kind::FileRead] {
-        assert_eq!((found(kind, 1900, 100), found(kind, 2000, 100)), (0, 1), "{kind:?}");
-    }
-    assert_eq!(found(Kind::MmapFirstWrite, 1900, 100), 2);
-}
-
 /// Complete recordings of one thread: a large row that grew by 2 % is named.
 #[test]
 fn exact_counts_show_a_small_growth_of_a_large_row() {
@@ -412,85 +306,6 @@ fn what_is_small_is_not_worth_a_word() {
     let sharp = Settings { threshold: 0.001, ..Settings::default() };
     let found = Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap();
     assert_eq!(named(&found), [("tail <- main", Class::Added, None)]);
-}
-
-/// Faults recorded in bursts, one in ten: `decode` is in some bursts and not in others.
-#[test]
-fn what_differs_from_burst_to_burst_is_no_change() {
-    let with_bursts = |seed: u64| {
-        let mut rng = Rng::from_seed(seed);
-        let mut run =
-            run(&[site(&["decode", "main"], 4000, 800.0), site(&["rest", "main"], 4000, 800.0)], QUIET);
-        // Both in turn, 150 at a time, and a burst of 40 in every 400.
-        run.profile.faults.sort_by_key(|fault| (fault.addr, fault.stack));
-        let faults = run.profile.faults.iter_mut().enumerate();
-        faults.for_each(|(at, fault)| {
-            fault.time_ns = at as u64 * 1000;
-            fault.stack = Some((at as u64 / 150 % 2) as u32);
-            (fault.faults, fault.cost_ns) = (10.0, 8000.0);
-        });
-        let window = |at: u64, len: u64, recorded| Window {
-            begin_ns: at * 1000,
-            end_ns: (at + len) * 1000,
-            faults: len,
-            recorded,
-            lost: 0,
-        };
-        for burst in 0..20 {
-            let begin = burst * 400 + rng.below(350) as u64;
-            run.recording.observation.windows.push(window(begin, 40, true));
-            run.recording.observation.windows.push(window(begin + 40, 1, false));
-        }
-        let windows = &run.recording.observation.windows;
-        let is_in =
-            |time_ns: u64| windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
-        run.profile.faults.retain(|fault| is_in(fault.time_ns));
-        with_basis(run)
-    };
-    let named_any = |seed: &u64| !named(&diff(&[with_bursts(*seed)], &[with_bursts(seed + 100)])).is_empty();
-    assert!((0..20).filter(named_any).count() <= 1);
-}
-
-/// Samples are few, but the whole was counted: a fifth more faults is certain, but not in which row.
-#[test]
-fn a_whole_that_was_counted_is_no_estimate() {
-    let counted = |sites: &[Site], faults: u64| {
-        let mut run = run(sites, Conditions { period: 97, ..QUIET });
-        run.recording.header.settings.user_only = true;
-        run.recording.observation.counts.user_faults = Some(faults);
-        let sampled: f64 = run.profile.faults.iter().map(|fault| fault.faults).sum();
-        run.profile.faults.iter_mut().for_each(|fault| fault.faults *= faults as f64 / sampled);
-        with_basis(run)
-    };
-    let mut more = program();
-    more.iter_mut().for_each(|site| site.faults += site.faults / 5);
-    let (before, after) = ([counted(&program(), 13_600)], [counted(&more, 16_320)]);
-    let found = diff(&before, &after);
-    assert!(found.faults.significant, "{:?}", found.faults);
-    assert_eq!(named(&found), []);
-    let estimated = |[mut run]: [Run; 1]| {
-        run.recording.observation.counts.user_faults = None;
-        [run]
-    };
-    let found = diff(&estimated(before), &estimated(after));
-    assert!(!found.faults.significant, "{:?}", found.faults);
-}
-
-/// A thread too short for samples: bursts represent the rest that samples leave, within the doubt.
-#[test]
-fn what_samples_leave_in_doubt_is_no_change() {
-    let with_rest = |rest: f64, doubt: f64| {
-        let mut run = run(&[site(&["decode", "work"], 20_000, 800.0), site(&["main"], 50, 800.0)], QUIET);
-        let begin_ns = run.profile.faults.iter().find(|fault| fault.stack == Some(1)).unwrap().time_ns;
-        let window = Window { begin_ns, end_ns: u64::MAX, faults: 50, recorded: true, lost: 0 };
-        run.recording.observation.windows.push(window);
-        let of_main = run.profile.faults.iter_mut().filter(|fault| fault.stack == Some(1));
-        of_main.for_each(|fault| (fault.faults, fault.cost_ns) = (rest / 50.0, rest / 50.0 * fault.cost_ns));
-        run.profile.doubt = doubt;
-        run
-    };
-    let changed = |doubt| named(&diff(&[with_rest(100.0, doubt)], &[with_rest(900.0, doubt)])).len();
-    assert_eq!((changed(0.0), changed(1000.0)), (1, 0));
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn both_sides_of_a_fork_pay_for_the_copies() {
 
 #[test]
 fn a_start_that_maps_files_does_not_speak_for_what_comes_later() {
-    for on_ns in [1_200_000, 2_000_000, 4_000_000] {
-        for files in [300, 1000, 5000, 15_000] {
+    for on_ns in [1_200_000, 4_000_000] {
+        for files in [300, 5000] {
             let mut s = Script::new("start", on_ns, 40_000_000);
             s.program(1);
             s.map(1, 0x7e00_0000_0000, 64 * MIB, 5, "/usr/lib/libbig.so");
@@ -124,7 +124,7 @@ fn faults_twice(on_ns: u64, forks: bool) -> Stat {
 
 #[test]
 fn copies_after_a_fork_and_zero_page_reads_are_not_avoidable_however_little_is_recorded() {
-    for on_ns in [1_000_000, 2_000_000, 4_000_000, 40_000_000] {
+    for on_ns in [1_000_000, 4_000_000, 40_000_000] {
         for forks in [true, false] {
             let stat = faults_twice(on_ns, forks);
             let plateau = *stat.avoidable.as_ref().unwrap().points.last().unwrap();

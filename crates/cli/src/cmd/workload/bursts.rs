@@ -61,16 +61,3 @@ fn block(words: usize, value: u64, index: u64, sampler: &mut Sampler) -> Vec<u64
     extend(&mut block, words, sampler, index.is_multiple_of(SAMPLED), fill);
     std::hint::black_box(block)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_time_does_not_change_the_checksum() {
-        let args = Args { bursts: 2, blocks: 20, block_kib: 256 };
-        let (busy, idle) = (run(&args, 0), run(&args, 5));
-        assert_eq!(busy.checksum, idle.checksum);
-        assert_eq!(busy.processed_bytes, 2 * 20 * 256 * 1024);
-    }
-}

@@ -44,15 +44,3 @@ fn ends(block: &[u8]) -> u64 {
     let byte = |at: Option<&u8>| u64::from(at.copied().unwrap_or(0));
     mix(mix(block.len() as u64, byte(block.first())), byte(block.last()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grows_to_exactly_the_asked_size() {
-        let body = run(&Args { max_mib: 8 });
-        assert_eq!(body.processed_bytes, 8 << 20);
-        assert_eq!(body.checksum, run(&Args { max_mib: 8 }).checksum);
-    }
-}

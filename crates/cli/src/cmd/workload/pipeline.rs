@@ -113,12 +113,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksum_does_not_depend_on_workers_or_queue() {
-        let of = |workers, queue_mib| run(&Args { chunks: 40, workers, queue_mib }).unwrap().checksum;
-        assert_eq!(of(1, 1), of(3, 64));
-    }
-
-    #[test]
     fn decompressed_data_repeats_the_packed_data() {
         let mut sampler = Sampler::new();
         for index in [0, 1] {

@@ -104,26 +104,3 @@ where
 fn spots<T: Copy>(result: &[T], step: usize, checksum: u64, bits: fn(T) -> u64) -> u64 {
     result.iter().step_by(step.max(1)).fold(checksum, |sum, value| mix(sum, bits(*value)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_b_plus_c_times_d() {
-        let [b, c, d] = [3, 5, 7].map(|factor| operand::<f64>(1 << 16, factor));
-        for round in [0, 1] {
-            let result = new_result([&b, &c, &d], round, &mut Sampler::new());
-            assert_eq!(result.len(), b.len());
-            for index in [0, 1, 777, 8191] {
-                assert_eq!(result[index], b[index] + c[index] * d[index]);
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_are_shared_by_the_sizes() {
-        let body = run(&Args { total_mib: 12, max_mib: 4, element: Element::F32 });
-        assert_eq!(body.processed_bytes, 12 << 20);
-    }
-}

@@ -77,20 +77,21 @@ fn who_allocates_is_recorded_without_events() {
 #[test]
 fn the_live_view_the_doctor_and_the_adviser_say_what_they_lack() {
     let Some(place) = Place::with(&["denies", "faults"]) else { return };
+    let run = |errno: &str, words: &[&str]| place.run(&[&["./denies", errno, FAULTLESS], words].concat());
+    let words = |bytes: &[u8]| text(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
     for (errno, reason) in REFUSALS {
-        let run = |words: &[&str]| place.run(&[&["./denies", errno, FAULTLESS], words].concat());
-        let words = |bytes: &[u8]| text(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
-        let out = run(&["top", "--once", "-d", "0.2", "-p", &std::process::id().to_string()]);
+        let out = run(errno, &["top", "--once", "-d", "0.2", "-p", &std::process::id().to_string()]);
         let said = words(&out.stdout);
         assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
         assert!(said.contains("(calibrated)") && said.contains(reason), "{said}");
-        let out = run(&["advise", "-n", "3", "--", "./faults", "touch", "2000"]);
-        let said = words(&out.stdout);
-        assert!(matches!(out.status.code(), Some(0 | 1)), "{}", text(&out.stderr));
-        assert!(said.contains("note: no fault was timed") && said.contains(reason), "{said}");
     }
-    let out = place.run(&["./denies", REFUSALS[0].0, FAULTLESS, "doctor"]);
-    let said = text(&out.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (errno, reason) = REFUSALS[0];
+    let out = run(errno, &["advise", "-n", "3", "--", "./faults", "touch", "2000"]);
+    let said = words(&out.stdout);
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{}", text(&out.stderr));
+    assert!(said.contains("note: no fault was timed") && said.contains(reason), "{said}");
+    let out = run(errno, &["doctor"]);
+    let said = words(&out.stdout);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     assert!(said.contains("no time single faults of user mode: perf_event_open()"), "{said}");
     assert!(said.contains("seccomp profile"), "{said}");

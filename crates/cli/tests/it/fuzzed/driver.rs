@@ -17,8 +17,8 @@ pub(crate) const PROFILES: u64 = 9;
 /// Within this a program ends, whatever the machine does meanwhile; and within so many times what it takes as it is.
 const LEAST_LIMIT: Duration = Duration::from_secs(120);
 const TIMES_PLAIN: u32 = 20;
-/// A search that has not tried each profile twice goes on, whatever its time.
-const LEAST_TRIED: u64 = 2 * PROFILES;
+/// A search that has not tried each profile goes on, whatever its time.
+const LEAST_TRIED: u64 = PROFILES;
 /// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
 const GROUP_SHARE: u64 = 3;
 

@@ -417,19 +417,6 @@ mod tests {
         drop(first);
     }
 
-    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
-    #[test]
-    fn stock_is_filled_up_and_does_not_decay() {
-        let prefault = Prefault::Ahead { low: SLAB_BYTES, high: (FLOOR + 4) * SLAB_BYTES };
-        let pool = Pool::open(Fake::new(2 * FLOOR), Policy { prefault, ..Policy::default() }).unwrap();
-        drop(pool.alloc(SLAB_BYTES / 2));
-        assert!(pool.wants_thread());
-        let mut progress = Progress::new();
-        assert!(!rounds(&pool, &mut progress, IDLE, 3 * QUIET_TICKS));
-        assert!(kept(&pool) >= FLOOR + 4 && kept(&pool) <= FLOOR + 5, "{}", kept(&pool));
-        assert!(pool.rest());
-    }
-
     #[test]
     fn a_block_is_zero_as_soon_as_it_is_freed_where_that_is_asked_for() {
         let policy = Policy { scrub: Scrub::OnFree, ..Policy::default() };
