@@ -250,7 +250,8 @@ def kernel_limits():
 
 def verdicts():
     """The folders of the lab with verdicts, most processors last; each claim once, with what each folder says that can judge it; what is not judged."""
-    found = sorted(newest("lab", "verdicts.json"), key=lambda folder: int(re.search(r"(\d+) processors", folder.host("cpu"))[1]))
+    found = [folder for folder in folders() if folder.topic == "lab" and "verdicts.json" in folder.names()]
+    found.sort(key=lambda folder: (int(re.search(r"(\d+) processors", folder.host("cpu"))[1]), folder.order))
     claims, unjudged = {}, {}
     for folder in found:
         said = whole(folder).json("verdicts.json")
