@@ -294,12 +294,12 @@ def lab_claims():
 
 
 def lab_unjudged():
-    """A table for each document."""
-    texts = []
-    for document in dict.fromkeys(row["document"] for row in verdicts()[2]):
-        rows = [[short_quote(row["quote"], 70).replace("|", "\\|"), row["why"].split("; ")[0]] for row in of(verdicts()[2], document=document)]
-        texts.append(table(f"{document.replace(',', '')}, why it is not judged here", rows))
-    return "\n".join(texts)
+    """Statements by document and reason."""
+    rows = {}
+    for row in sorted(verdicts()[2], key=lambda row: row["document"]):
+        document = " ".join(row["document"].replace(",", "").split()[:3]) + " ..."
+        rows.setdefault((document, row["why"].split("; ")[0]), []).append(short_quote(row["quote"], 45).replace("|", "\\|"))
+    return table("document, statements, why they are not judged here", [[document, " / ".join(quotes), why] for (document, why), quotes in rows.items()])
 
 
 # README.md

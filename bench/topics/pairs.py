@@ -137,7 +137,7 @@ def take_screens(to):
 
 @topic("lab", rounds=9)
 def take_lab(to):
-    """experiments and claims of the lab (all take about 75 minutes); options after -- go to `faultless lab`, and a part of the experiments counts beside an older record"""
+    """experiments and claims of the lab (all take about 75 minutes); options after -- go to `faultless lab`"""
     subprocess.run([to.faultless, "lab", *to.more, "--rounds", str(to.rounds), "--output", "lab"], stdout=subprocess.DEVNULL)
     to.store_file("samples.csv.gz", "lab/samples.csv")
     to.store_file("notes.csv", "lab/notes.csv")
