@@ -58,6 +58,10 @@ pub struct Stat {
     pub user_ns: u64,
     /// CPU time in the kernel, ns, in the same steps.
     pub system_ns: u64,
+    /// The same two of the children that it waited for.
+    pub children_user_ns: u64,
+    /// In the kernel.
+    pub children_system_ns: u64,
 }
 
 impl Stat {
@@ -77,12 +81,11 @@ impl Stat {
         self.minor_faults + self.major_faults
     }
 
-    /// CPU time of the process, and faults as [`Stat::faults`] counts them. The peak is 0: this file has
-    /// none.
+    /// CPU time and faults of the process and of the children that it waited for. The peak is 0: this file has none.
     pub fn usage(&self) -> Rusage {
         Rusage {
-            user_ns: self.user_ns,
-            system_ns: self.system_ns,
+            user_ns: self.user_ns + self.children_user_ns,
+            system_ns: self.system_ns + self.children_system_ns,
             minor_faults: self.minor_faults + self.children_minor_faults,
             major_faults: self.major_faults + self.children_major_faults,
             peak_rss_bytes: 0,
@@ -267,6 +270,8 @@ fn parse_stat(text: &str, tick_ns: u64) -> Option<Stat> {
         children_major_faults: field(13)?,
         user_ns: field(14)? * tick_ns,
         system_ns: field(15)? * tick_ns,
+        children_user_ns: field(16)? * tick_ns,
+        children_system_ns: field(17)? * tick_ns,
     })
 }
 
@@ -300,10 +305,11 @@ mod tests {
 
     #[test]
     fn a_command_name_with_brackets_and_blanks_does_not_shift_the_fields() {
-        let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 1234 5 6 7 8 9 0 0 20 0 1 0 1 1 1";
+        let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 1234 5 6 7 8 9 2 3 20 0 1 0 1 1 1";
         let stat = parse_stat(text, 10).unwrap();
         assert_eq!((stat.state, stat.minor_faults, stat.major_faults), (b'S', 1234, 6));
         assert_eq!((stat.user_ns, stat.system_ns), (80, 90));
+        assert_eq!((stat.usage().user_ns, stat.usage().system_ns), (100, 120), "with children that it waited for");
         assert_eq!(parse_stat("7 (a", 10), None);
     }
 

@@ -90,6 +90,9 @@ fn sentence(index: usize, command: &Compared, base: &Compared) -> String {
         let [own, others] = [command, base].map(|one| count(one.faults.median.value));
         said += &format!(", with {own} instead of {others} faults");
     }
+    if command.computes() {
+        said += "; page faults are not the reason, for the system time does not follow";
+    }
     said + "."
 }
 
@@ -106,6 +109,8 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
     };
     add("wall", &|command| Some((command.wall_ns, nanos)));
     add("CPU", &|command| Some((command.cpu_ns, nanos)));
+    add("  user", &|command| Some((command.user_ns, nanos)));
+    add("  system", &|command| Some((command.system_ns, nanos)));
     add("in faults", &|command| {
         let median = command.fault_time?.seconds;
         Some((Quantity { median, ratio: None }, seconds))

@@ -29,6 +29,9 @@ pub(crate) const WORTH_FROM_SECONDS: f64 = 1e-3;
 /// Faults that read from the disk. Fewer, or fewer than [`KIND_FROM`] of all, are not in the first sentence. Chosen: ten
 /// of a hard disk's reads take some 50 ms.
 pub(crate) const MAJORS_FROM: u64 = 10;
+/// What untimed faults may take, as a share of the CPU time. Less is not in the first sentence. Chosen: as much as makes a
+/// cure worth trying.
+pub(crate) const UNTIMED_FROM: f64 = WORTH_FROM;
 /// Waits of faults, as a share of the elapsed time. Shorter ones are not in the first sentence. Chosen: a user notices no
 /// less.
 pub(crate) const WAITS_FROM: f64 = 0.01;

@@ -229,7 +229,8 @@ fn doubts(scores: &[Score], rounds: u32) -> Vec<String> {
     let base = &scores[0];
     if (2..tuning::ENOUGH_ROUNDS).contains(&rounds) {
         notes.push(format!(
-            "{rounds} rounds are few: the intervals are wide, and only a large gain can be told from chance; --runs takes more"
+            "{} few: the intervals are wide, and only a large gain can be told from chance; --runs takes more",
+            Count(u64::from(rounds)).are("round")
         ));
     }
     if base.cpu_ns < tuning::SHORT_RUN_NS {

@@ -225,6 +225,12 @@ pub fn sites(run: &Run) -> BTreeMap<String, u64> {
 }
 
 impl Facts {
+    /// Counts of faults mean the same on both: the pages are as large, and huge pages are set alike.
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        let of = |facts: &Self| (facts.architecture.clone(), facts.page_bytes, facts.huge_pages.clone());
+        of(self) == of(other)
+    }
+
     /// Each fact that differs, in words: what it is here, and what it is in `budget`.
     pub fn differences(&self, budget: &Self) -> Vec<String> {
         let mut found = Vec::new();

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{FaultTime, Run, Series, column};
-use crate::measurement::{Interval, median, median_interval, paired_interval};
+use crate::measurement::{Count, Interval, Percent, median, median_interval, paired_interval};
 use crate::observation::{Exit, Host};
 use crate::tuning;
 
@@ -36,6 +36,12 @@ pub struct Compared {
     pub wall_ns: Quantity,
     /// User and system CPU time, ns.
     pub cpu_ns: Quantity,
+    /// User time of it, ns.
+    #[serde(default)]
+    pub user_ns: Quantity,
+    /// System time of it, ns. Faults are part of it.
+    #[serde(default)]
+    pub system_ns: Quantity,
     /// Minor and major faults.
     pub faults: Quantity,
     /// Largest resident set of a single process, bytes.
@@ -88,12 +94,25 @@ impl Quantity {
         })
     }
 
+    /// Whether it differs as another quantity does.
+    fn goes_with(&self, other: &Self) -> bool {
+        let shown = |of: &Self| of.difference().filter(|of| matches!(of, Difference::Less | Difference::More));
+        shown(other).is_some() && shown(self) == shown(other)
+    }
+
     fn of(runs: &[Run], base: Option<&[Run]>, error: f64, of: fn(&Run) -> u64) -> Self {
         let own = column(runs, of);
         Self {
             median: median_interval(&own).unwrap_or_default(),
             ratio: base.and_then(|base| paired_interval(&own, &column(base, of), error)),
         }
+    }
+}
+
+impl Compared {
+    /// The time differs as the user time does, and not as the system time, which holds the faults.
+    pub fn computes(&self) -> bool {
+        self.user_ns.goes_with(&self.wall_ns) && !self.system_ns.goes_with(&self.wall_ns)
     }
 }
 
@@ -123,6 +142,8 @@ fn compared(series: Series, base: Option<&[Run]>, error: f64) -> Compared {
     Compared {
         wall_ns: figure(|run| run.wall_ns),
         cpu_ns,
+        user_ns: figure(|run| run.cpu_ns.saturating_sub(run.system_ns)),
+        system_ns: figure(|run| run.system_ns),
         faults: figure(|run| run.faults),
         peak_rss_bytes: figure(|run| run.peak_rss_bytes),
         fault_time: FaultTime::of(&fault_seconds, cpu_ns.median.value / 1e9),
@@ -139,8 +160,9 @@ fn doubts(commands: &[Compared], rounds: u32, error: f64) -> Vec<String> {
     let unknown = commands.iter().skip(1).any(|command| command.wall_ns.ratio.is_none());
     if rounds > 0 && unknown {
         notes.push(format!(
-            "{rounds} rounds are too few for an interval that holds in {} % of comparisons; --runs takes more",
-            100.0 * (1.0 - error)
+            "{} too few for an interval that holds in {} of comparisons; --runs takes more",
+            Count(u64::from(rounds)).are("round"),
+            Percent(1.0 - error)
         ));
     }
     let cpu_ns: Vec<f64> = commands.iter().map(|command| command.cpu_ns.median.value).collect();

@@ -14,6 +14,7 @@ use crate::avoid::Point;
 use crate::kind::{FIRST_TOUCHES, Kind};
 use crate::measurement::{Count, Interval, Percent};
 use crate::observation::Host;
+use crate::program::Program;
 use crate::sites::{BlockLives, SiteRow};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, JUDGED_RECORDS, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE,
@@ -80,8 +81,10 @@ pub struct Pattern<'a> {
     /// Blocks were recorded. A fault outside them touched memory that is not malloc's, or a block too small
     /// to record.
     pub blocks: bool,
-    /// Nothing can be loaded into the program.
-    pub is_static: bool,
+    /// Blocks were asked for.
+    pub asked_for_blocks: bool,
+    /// The program.
+    pub program: &'a Program,
     /// The machine.
     pub host: &'a Host,
     /// The run: begin and length, ns.
@@ -143,7 +146,13 @@ const RULES: [Rule; 7] = [
                 Percent(p.refault())
             )
         },
-        how: |_| "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
+        // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
+        how: |p| match p.lives.map_or(0, |lives| lives.largest_bytes) {
+            len_bytes if len_bytes + PAGE_BYTES > MMAP_THRESHOLD_MOST_BYTES => {
+                "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296, or mallopt"
+            }
+            _ => "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
+        },
     },
     Rule {
         cure: Cure::Pool,
@@ -161,7 +170,7 @@ const RULES: [Rule; 7] = [
             ),
         },
         how: |p| match (p.row.refault, p.blocks) {
-            _ if p.is_static => {
+            _ if p.program.is_static => {
                 "keep freed memory in the program itself: it is linked statically, so faultless run does not reach it"
             }
             (Some(_), _) => {
@@ -203,6 +212,11 @@ const RULES: [Rule; 7] = [
         how: |_| "populate them where they are made (MAP_POPULATE, MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only",
     },
 ];
+
+/// The largest threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)).
+const MMAP_THRESHOLD_MOST_BYTES: u64 = 32 << 20;
+/// A block's header, and the rounding of its length, take less.
+const PAGE_BYTES: u64 = 4096;
 
 /// The pattern fits, but the site takes too little time.
 const NOT_WORTH: &str = "a cure would save too little";
@@ -247,15 +261,23 @@ fn no_pattern(p: &Pattern<'_>) -> String {
         return "pages of files or of shared memory, mapped at their first use".to_owned();
     }
     if p.share(&[Kind::CowAfterFork]) >= PATTERN_SHARE {
-        return "copies after a fork; vfork or posix_spawn avoids them if the child only runs another program"
-            .to_owned();
+        let why = if p.program.spawns {
+            "copies after a fork; vfork or posix_spawn avoids them if the child only runs another program"
+        } else {
+            "copies after a fork: parent or child writes what both share"
+        };
+        return why.to_owned();
     }
     match (p.row.refault, p.blocks) {
         (Some(_), _) => {
             "mostly first touches, which no kept memory serves; faultless advise tries huge pages".to_owned()
         }
         (None, true) => "memory outside the recorded blocks; faultless advise tries huge pages".to_owned(),
-        (None, false) if p.is_static => {
+        (None, false) if p.asked_for_blocks => {
+            "memory that malloc did not give, or gave in blocks too small to record; faultless advise tries every cure"
+                .to_owned()
+        }
+        (None, false) if p.program.is_static => {
             "no cure fits; record --alloc cannot reach a statically linked program".to_owned()
         }
         (None, false) => {
@@ -361,7 +383,8 @@ fn thresholds(p: &Pattern<'_>) -> Option<Saves> {
     let mapped = p.lives.is_some_and(|l| near.contains(&l.median_bytes));
     let trimmed = p.share(&[Kind::HeapFirstWrite]) >= PATTERN_SHARE;
     let saves = about(p.refault(), p.row.records);
-    (p.is_refaulting() && (mapped || trimmed)).then_some((saves, saves))
+    let is_glibc = p.program.allocator.is_none();
+    (is_glibc && p.is_refaulting() && (mapped || trimmed)).then_some((saves, saves))
 }
 
 fn pool(p: &Pattern<'_>) -> Option<Saves> {

@@ -17,8 +17,9 @@ use crate::fault::Faults;
 use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::measurement::Interval;
-use crate::observation::{Exit, Host, Observation, SourceNote, What};
+use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::{Profile, Selected};
+use crate::program::Program;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, SiteRow, Sites};
 use crate::stat::missing::denied;
@@ -225,7 +226,7 @@ impl Findings {
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
-        let is_static = is_static(observation);
+        let program = Program::new(observation);
         let remedies_of = |of: &Sites| -> Vec<Remedy> {
             let remedy = |row| {
                 cure::remedy(&Pattern {
@@ -233,7 +234,8 @@ impl Findings {
                     all: &sites.all,
                     lives: row_lives(row, &owners),
                     blocks: has_blocks,
-                    is_static,
+                    program: &program,
+                    asked_for_blocks: recording.header.settings.alloc_from_bytes.is_some(),
                     host: &observation.host,
                     run_ns: (begin_ns, stat.usage.wall_ns),
                     cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
@@ -293,7 +295,7 @@ impl Findings {
             selected: selection.of(&profile),
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
-            next: next(recording, &remedies, has_blocks, is_static),
+            next: next(recording, &remedies, has_blocks, program.is_static),
             remedies,
             beyond,
             beyond_seconds,
@@ -321,23 +323,6 @@ fn next(recording: &Recording, remedies: &[Remedy], has_blocks: bool, is_static:
         (_, _, true) => Next::Advise,
         (_, _, false) => Next::RecordAlloc,
     })
-}
-
-/// Whether the program and all that it started are linked statically: no loader was mapped. Nothing can be
-/// loaded into them.
-fn is_static(observation: &Observation) -> bool {
-    let mut names = observation.records.iter().filter_map(|record| match &record.what {
-        What::Map(map) => Some(map.name.as_str()),
-        _ => None,
-    });
-    let is_file = |name: &str| name.starts_with('/');
-    let mut has_any = false;
-    let has_loader = names.any(|name| {
-        has_any |= is_file(name);
-        let file = name.rsplit('/').next().unwrap_or(name);
-        ["ld-", "ld.so", "libc.so", "libc-"].iter().any(|begin| file.starts_with(begin))
-    });
-    has_any && !has_loader
 }
 
 /// The blocks that a touching site's faults fell into, if one allocating site made most of them.

@@ -6,7 +6,7 @@
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
 //! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
-//! `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
+//! `compare`; `program`, `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
 //! ```
@@ -31,6 +31,7 @@ mod levels;
 pub mod measurement;
 pub mod observation;
 pub mod profile;
+pub mod program;
 pub mod reconcile;
 pub mod recording;
 pub mod repeat;

@@ -101,6 +101,8 @@ pub struct Profile {
     pub doubt: f64,
     /// Faults of huge pages in user mode, if anything is known of them.
     pub huge: Option<Huge>,
+    /// Huge pages that khugepaged brought, without faults.
+    pub collapsed: f64,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
     /// The figures of the whole run. Every view takes its totals from here.
@@ -167,7 +169,7 @@ impl Profile {
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings.clone_from(&found.mappings);
-        (profile.doubt, profile.huge) = (weights.doubt, weights.huge);
+        (profile.doubt, profile.huge, profile.collapsed) = (weights.doubt, weights.huge, weights.collapsed);
         Totals::settle(&mut profile, found, observation);
         profile
     }

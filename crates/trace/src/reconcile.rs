@@ -8,8 +8,6 @@
 
 mod checks;
 mod facts;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 
@@ -39,34 +37,16 @@ pub struct Disagreement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Rows of kinds against `wait4`'s total.
-    RowsTotal,
     /// Events against `wait4`, for a single process.
     EventsTotal,
-    /// Rows of user-mode kinds against the counter of user mode.
-    RowsUser,
-    /// Handled faults, minor and major, against faults begun.
-    Handled,
-    /// Counts of the windows against the counter of user mode.
-    Windows,
-    /// Single records against the counts of their windows.
-    Records,
     /// The counter at the last reading of memory against the counter at the end.
     Readings,
-    /// The counters: all modes against user mode.
-    KernelMode,
     /// Samples times their period against the counter.
     Samples,
     /// Major faults of the events against `wait4`'s.
     Major,
-    /// Huge pages found against the machine's count.
-    HugePages,
     /// Memory that faults made resident against the growth that was read.
     Growth,
-    /// Memory that faults made resident against the largest resident size.
-    PeakMemory,
-    /// Time of the kinds against the time of all.
-    KindsTime,
     /// Time in faults against the CPU time that they can have had.
     Time,
     /// CPU time against elapsed time.

@@ -282,11 +282,6 @@ pub(crate) const COUNTERS_APART: u64 = 64;
 pub(crate) const COUNTERS_APART_SHARE: f64 = 0.001;
 /// Possible difference between sums of rounded figures, as a share.
 pub(crate) const ROUNDED_SHARE: f64 = 0.01;
-/// Bytes that one fault of a file maps at most: `fault_around_bytes` is 64 KiB, and a large folio may be mapped whole.
-pub(crate) const FAULT_AROUND_BYTES: f64 = (2_u64 << 20) as f64;
-/// Bytes of the largest resident size (`ru_maxrss`) that may date from before exec: it starts with the size
-/// of our child.
-pub(crate) const OWN_IMAGE_BYTES: f64 = (64_u64 << 20) as f64;
 /// Bytes that khugepaged may add without a fault in each of its rounds: 4096 pages are scanned in one (`pages_to_scan`), and 511 of
 /// 512 in a huge page may be new (`max_ptes_none`).
 pub(crate) const KHUGEPAGED_BYTES: f64 = (16_u64 << 20) as f64;
@@ -307,6 +302,9 @@ pub(crate) const GATE_PAGES: f64 = 32.0;
 /// The same for resident memory, in pages for each processor. Source: each processor keeps up to 32 pages of a counter to
 /// itself (`percpu_counter_batch` of Linux 6.2), for the counters of anonymous and of file memory.
 pub(crate) const GATE_RSS_PAGES: f64 = 64.0;
+/// Room for a budget of another host, as a share. Chosen: glibc and kernels of three years differ by less in programs of
+/// some thousand faults.
+pub(crate) const GATE_HOST_SHARE: f64 = 0.1;
 /// Least room of an estimate (a kind of fault, memory taken again), as a share of all faults.
 pub(crate) const GATE_ESTIMATE_SHARE: f64 = 0.02;
 /// Kinds with less than this share of the faults are not in a budget.

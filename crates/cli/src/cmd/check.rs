@@ -54,6 +54,11 @@ pub(crate) struct Args {
     /// Runs that count, after one that does not [default: 3, with --update 10].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
+    /// Refuse a budget of another kernel, C library or number of processors.
+    ///
+    /// Otherwise it is compared with 10 % more room, and by call site.
+    #[arg(long, conflicts_with = "update")]
+    strict: bool,
     /// Print one JSON document instead of the text.
     #[arg(long)]
     json: bool,
@@ -120,16 +125,21 @@ fn check(args: &Args, name: &str) -> Result<Option<Checked>, Stop> {
     }
     let program = Program::new(&args.command, args.repeat.unwrap_or(CHECK_RUNS))?;
     let measured = program.measure()?;
-    let budget = match budgets.find(name, &measured.facts) {
-        Some(Ok(budget)) => budget,
-        found => {
-            let differs = found.and_then(Result::err).unwrap_or_default().join(", ");
+    let Some((budget, differs)) = budgets.find(name, &measured.facts) else { return Ok(None) };
+    if !differs.is_empty() {
+        if args.strict || !measured.facts.is_comparable(&budget.host) {
+            let differs = differs.join(", ");
             let text = format!(
                 "{file}: the budget for `{name}` is of another host: {differs}; --update adds this one"
             );
             return Err(Failure(text).into());
         }
-    };
+        let sites = match program.sites() {
+            Err(Stop::Interrupted) => return Err(Stop::Interrupted),
+            sites => sites.unwrap_or_default(),
+        };
+        return Ok(Some(Checked::elsewhere(budget, measured.readings, &sites, &differs)));
+    }
     let checked = Checked::new(budget, measured.readings);
     if !checked.over || budget.sites.is_empty() {
         return Ok(Some(checked));

@@ -329,7 +329,8 @@ pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
         (Some(value), Some((low, high))) => Figure::seconds(Interval { value: *value, low, high }),
         (Some(value), None) => Figure::seconds(Figure::exact(*value)),
-        (None, _) => Figure::unknown(),
+        (None, Some((low, high))) => Figure::seconds(Interval { value: low, low, high }),
+        (None, None) => Figure::unknown(),
     });
     let times = Figure::column(&times.collect::<Vec<_>>());
     let line = |((kind, faults, _), time): (&Beyond, String)| {

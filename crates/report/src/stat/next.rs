@@ -1,11 +1,11 @@
 //! What to do next: the commands that answer the next question about this program, or nothing.
 
 use faultless_trace::Stat;
-use faultless_trace::observation::ALL_PROCESSES;
+use faultless_trace::observation::{ALL_PROCESSES, SourceNote};
 use faultless_trace::stat::{FaultTime, Interval};
 
 use super::section::headed;
-use super::sentence::waits;
+use super::sentence::{untimed, waits};
 use crate::palette::Palette;
 use crate::table::{Align, Room, SCREEN, columns, hang, wrap};
 use crate::text::{self, plain};
@@ -25,7 +25,7 @@ pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
         return Vec::new();
     }
     let is_little = |time: &FaultTime| takes_little(time.seconds, time.share);
-    if !waits(stat) && stat.time.as_ref().is_some_and(is_little) {
+    if !waits(stat) && untimed(stat).is_none() && stat.time.as_ref().is_some_and(is_little) {
         return wrap(" Next: ", NOTHING, width);
     }
     if stat.command == ALL_PROCESSES {
@@ -36,10 +36,9 @@ pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
     let room = room.to_copy() - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let (command, what) = text::again(&stat.command, room);
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
-    let mut steps = vec![line(SITE, "record")];
-    if stat.immune.is_none() {
-        steps.insert(0, line(CURE, "advise"));
-    }
+    let cure = stat.immune.is_none().then(|| line(CURE, "advise"));
+    let site = can_record(stat).then(|| line(SITE, "record"));
+    let steps: Vec<Vec<String>> = cure.into_iter().chain(site).collect();
     let mut lines = columns(3, &[Align::Left; 2], &steps);
     if let Some(reason) = &stat.immune {
         let why = format!("No cure of faultless run or advise acts in it: {}.", plain(reason));
@@ -47,6 +46,12 @@ pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
     }
     lines.extend(what.map(|what| format!("   {what}")));
     headed("Next", palette, lines)
+}
+
+/// Whether single faults can be recorded here.
+fn can_record(stat: &Stat) -> bool {
+    let is_denied = |source: &SourceNote| !source.used && source.note != SourceNote::NOT_ASKED_FOR;
+    !stat.sources.iter().any(|source| source.source == "fault pairs" && is_denied(source))
 }
 
 #[cfg(test)]

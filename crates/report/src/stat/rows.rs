@@ -180,7 +180,9 @@ fn time(row: &KindRow, most: f64) -> Figure {
             Figure::nanos_within(Interval { value, low, high }.times(1e9), most * 1e9)
         }
         (Some(value), None) => Figure::seconds(Figure::exact(value)),
-        (None, _) => Figure::unknown(),
+        // Untimed, and no part of the sum.
+        (None, Some((low, high))) => Figure::seconds(Interval { value: low, low, high }),
+        (None, None) => Figure::unknown(),
     }
 }
 

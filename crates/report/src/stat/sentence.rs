@@ -1,12 +1,12 @@
 //! The answer in a sentence.
 
 use faultless_trace::Stat;
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::observation::Exit;
-use faultless_trace::stat::{Interval, Point};
+use faultless_trace::stat::{Interval, Kind, Point};
 
 use crate::figure::Figure;
-use crate::tuning::{KIND_FROM, MAJORS_FROM, UNKNOWN_FROM, WAITS_FROM};
+use crate::tuning::{KIND_FROM, MAJORS_FROM, UNKNOWN_FROM, UNTIMED_FROM, WAITS_FROM};
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
@@ -28,6 +28,13 @@ pub(super) fn answer(stat: &Stat) -> String {
             },
         });
     }
+    if let Some((faults, seconds)) = untimed(stat) {
+        answer.push_str(&format!(
+            "; {} in system calls, which only root can time, took at most {} more",
+            Count(faults).of("fault"),
+            Seconds(seconds)
+        ));
+    }
     match stat.wait_ns {
         Some(ns) if waits(stat) => answer.push_str(&format!("; beside that they waited {}", Nanos(ns))),
         None if waits(stat) => answer.push_str(&format!(
@@ -45,6 +52,13 @@ pub(super) fn answer(stat: &Stat) -> String {
         _ => {}
     }
     answer
+}
+
+/// Faults that no reading tells the time of, and what they may have taken, in seconds, if that may be worth a word.
+pub(super) fn untimed(stat: &Stat) -> Option<(u64, f64)> {
+    let row = stat.rows.iter().find(|row| row.kind == Kind::KernelOrPopulate && row.seconds.is_none())?;
+    let (_, high) = row.seconds_interval?;
+    (high >= UNTIMED_FROM * stat.cpu_ns() as f64 / 1e9).then_some((row.faults, high))
 }
 
 /// Whether faults waited so long that it is worth a word: a share of the elapsed time. Without the times of waits, enough

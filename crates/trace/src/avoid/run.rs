@@ -44,9 +44,8 @@ pub(crate) fn avoidable(
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
     let growth =
         |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
-    let is_end = |event: &Lifecycle| matches!(event, Lifecycle::End(_));
-    let is_single = lifecycle.iter().filter(|event| !is_end(event)).count() == 0;
-    let peak_bytes = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0 && is_single);
+    let peak_bytes = observation.usage.peak_rss_bytes.saturating_mul(most_alive(&lifecycle));
+    let peak_bytes = Some(peak_bytes).filter(|peak| *peak > 0);
     // A few bursts are too few to take the rows as shares of the run.
     let sampled = profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64;
     let is_told = strata.is_complete() || sampled >= POOL_FAULTS;
@@ -70,6 +69,26 @@ pub(crate) fn avoidable(
             (Some(curve), Vec::from_iter(wide.then(|| WIDE.to_owned())))
         }
     }
+}
+
+/// Processes that were there at once, at most: none holds more than the largest did.
+fn most_alive(lifecycle: &[Lifecycle]) -> u64 {
+    let mut events: Vec<(u64, bool)> = lifecycle
+        .iter()
+        .filter_map(|event| match *event {
+            Lifecycle::Fork(ns) => Some((ns, true)),
+            Lifecycle::End(ns) => Some((ns, false)),
+            Lifecycle::Exec(_) => None,
+        })
+        .collect();
+    // At the same instant the new one comes first.
+    events.sort_by_key(|(ns, is_fork)| (*ns, !is_fork));
+    let (mut alive, mut most) = (1_u64, 1);
+    for (_, is_fork) in events {
+        alive = if is_fork { alive + 1 } else { alive.saturating_sub(1) };
+        most = most.max(alive);
+    }
+    most
 }
 
 /// Share of all faults that kept memory could have served at most.

@@ -70,12 +70,10 @@ impl Budgets {
         toml::from_str(text).map_err(bad)
     }
 
-    /// The budget of a program on this host, else the facts in which hosts of its budgets differ; `None` if it has
-    /// no budget at all.
-    pub fn find(&self, name: &str, host: &Facts) -> Option<Result<&Budget, Vec<String>>> {
-        let own = || self.budgets.iter().filter(|budget| budget.name == name);
-        let fewest = own().map(|budget| host.differences(&budget.host)).min_by_key(Vec::len)?;
-        Some(own().find(|budget| budget.host == *host).ok_or(fewest))
+    /// The budget of a program whose host differs least from this one, and in what; `None` if it has no budget at all.
+    pub fn find(&self, name: &str, host: &Facts) -> Option<(&Budget, Vec<String>)> {
+        let own = self.budgets.iter().filter(|budget| budget.name == name);
+        own.map(|budget| (budget, host.differences(&budget.host))).min_by_key(|(_, differs)| differs.len())
     }
 
     /// Puts a budget in, instead of the one of the same program and host.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Budget, Facts, Limit, Reading, count, kinds_of, median};
 use crate::kind::Kind;
+use crate::measurement::Percent;
 use crate::tuning as t;
 
 /// The answer of `faultless check`. This is also its JSON document.
@@ -67,6 +68,48 @@ impl Compared {
 impl Checked {
     /// Compares `runs` with their budget.
     pub fn new(budget: &Budget, runs: Vec<Reading>) -> Self {
+        Self::of(budget, runs, true)
+    }
+
+    /// Compares `runs` and the `sites` of a recorded one with the budget of another host, which differs in this.
+    ///
+    /// Another kernel, C library or number of processors changes the start of a program, and hardly what its own code
+    /// takes. So the totals have more room, kinds are left out, and each site is a figure of its own where it grew.
+    pub fn elsewhere(
+        budget: &Budget,
+        runs: Vec<Reading>,
+        sites: &BTreeMap<String, u64>,
+        differs: &[String],
+    ) -> Self {
+        let room = 1.0 + t::GATE_HOST_SHARE;
+        let wider = |limit: &Limit| Limit { limit: (limit.limit as f64 * room).ceil() as u64, ..*limit };
+        let wide = Budget {
+            faults: wider(&budget.faults),
+            peak_rss_bytes: wider(&budget.peak_rss_bytes),
+            again_bytes: budget.again_bytes.as_ref().map(wider),
+            ..budget.clone()
+        };
+        let mut checked = Self::of(&wide, runs, false).with_sites(&wide, sites);
+        let least = t::GATE_HOST_SHARE * budget.faults.median as f64 / 10.0;
+        for Growth { site, before, now } in checked.growth.clone() {
+            let limit = (before as f64 * room + least.max(t::GATE_PAGES)) as u64;
+            if now > limit {
+                let budget = Limit { limit, median: before, min: before, max: before };
+                let (figure, words) = (format!("sites.{site}"), site);
+                checked.figures.push(Compared { figure, words, is_bytes: false, budget, now, over: true });
+            }
+        }
+        checked.over = checked.figures.iter().any(|figure| figure.over);
+        checked.notes.push(format!(
+            "the budget is of another host ({}): limits are {} higher, kinds are not compared, and each site may take as much \
+             more; --strict refuses such a budget",
+            differs.join(", "),
+            Percent(t::GATE_HOST_SHARE)
+        ));
+        checked
+    }
+
+    fn of(budget: &Budget, runs: Vec<Reading>, with_kinds: bool) -> Self {
         let mut figures = Vec::new();
         let mut add = |figure: &str, words: &str, is_bytes, budget: &Limit, values: Vec<u64>| {
             let now = median(&values);
@@ -88,7 +131,7 @@ impl Checked {
         }
         let kinds = budget.kinds.keys().copied().chain(kinds_of(&runs));
         let kinds: std::collections::BTreeSet<Kind> = kinds.collect();
-        for kind in kinds {
+        for kind in kinds.into_iter().filter(|_| with_kinds) {
             let limit = budget.kinds.get(&kind).copied().unwrap_or_else(|| unseen(budget));
             let values: Vec<u64> = runs.iter().map(|run| count(run, kind)).collect();
             if budget.kinds.contains_key(&kind) || median(&values) > limit.limit {

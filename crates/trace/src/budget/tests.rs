@@ -82,10 +82,11 @@ fn the_site_that_grew_is_named_first_and_those_that_did_not_are_not() {
 fn another_host_is_told_by_what_differs() {
     let mut budgets = Budgets::default();
     budgets.put(budget(&[reading(10_000, 40 << 20, 4000)]));
-    assert!(budgets.find("prog a b", &facts()).unwrap().is_ok());
+    assert!(budgets.find("prog a b", &facts()).unwrap().1.is_empty());
     assert!(budgets.find("other", &facts()).is_none());
     let other = Facts { kernel: "6.1".into(), processors: 4, ..facts() };
-    let differs = budgets.find("prog a b", &other).unwrap().unwrap_err();
+    let (_, differs) = budgets.find("prog a b", &other).unwrap();
+    assert!(other.is_comparable(&facts()) && !Facts { page_bytes: 65536, ..facts() }.is_comparable(&facts()));
     assert_eq!(differs, ["kernel 6.1 instead of 6.12", "processors 4 instead of 2"]);
     let mut here = budget(&[reading(9_000, 40 << 20, 4000)]);
     budgets.put(here.clone());
@@ -93,6 +94,23 @@ fn another_host_is_told_by_what_differs() {
     here.host = other;
     budgets.put(here);
     assert_eq!(budgets.budgets.len(), 2);
+}
+
+#[test]
+fn a_budget_of_another_host_has_more_room_and_a_site_that_grew_exceeds_it() {
+    let budget = budget(&vec![reading(10_000, 40 << 20, 4000); 10]);
+    let of = |faults: u64, grow: u64| {
+        let sites = [("grow <- main", grow), ("parse <- main", 5100), ("_dl_start", 90)];
+        let sites = sites.map(|(name, faults)| (name.to_owned(), faults)).into();
+        let runs = vec![reading(faults, 40 << 20, 4000); 3];
+        let found = Checked::elsewhere(&budget, runs, &sites, &["kernel 6.1 instead of 6.12".into()]);
+        let over = found.figures.into_iter().filter(|figure| figure.over).map(|figure| figure.words);
+        (over.collect::<Vec<_>>(), found.notes.join(" "))
+    };
+    let (over, notes) = of(10_600, 4100);
+    assert!(over.is_empty() && notes.contains("kernel 6.1 instead of 6.12"), "{over:?} {notes}");
+    assert_eq!(of(10_700, 4700).0, ["grow <- main"]);
+    assert_eq!(of(11_500, 4100).0, ["faults"]);
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn find(row: &SiteRow, all: &SiteRow, lives: Option<&BlockLives>, knee: Option<P
     let blocks = lives.is_some();
     let run_ns = (0, 1_000_000_000);
     remedy(&Pattern {
-        is_static: false,
+        program: &Program::default(),
+        asked_for_blocks: blocks,
         row,
         all,
         lives,
@@ -79,6 +80,31 @@ fn blocks_that_come_back_are_for_the_thresholds_or_a_pool() {
 }
 
 #[test]
+fn the_setting_covers_the_largest_block_and_is_none_of_another_allocators() {
+    let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
+    let of = |largest_bytes, allocator| {
+        let (host, lives) = (host(), BlockLives { largest_bytes, ..lives(MIB) });
+        let found = remedy(&Pattern {
+            program: &Program { allocator, ..Program::default() },
+            asked_for_blocks: true,
+            row: &site,
+            all: &site,
+            lives: Some(&lives),
+            blocks: true,
+            host: &host,
+            run_ns: (0, 1_000_000_000),
+            cpu_ns: 50_000_000,
+            knee: None,
+            most_avoidable: None,
+        });
+        (found.cure, found.how)
+    };
+    assert!(of(20 * MIB, None).1.contains("mmap_threshold=33554432"));
+    assert!(of(32 * MIB, None).1.contains("mmap_max=0"));
+    assert_eq!(of(MIB, Some("jemalloc")).0, Some(Cure::Pool));
+}
+
+#[test]
 fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
     let site = row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]);
     let knee = Point { keep_bytes: 24 * MIB, low: 0.9, high: 0.95 };
@@ -92,7 +118,8 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
     assert!(found.how.contains("record --alloc"), "{found:?}");
     let host = host();
     let pattern = Pattern {
-        is_static: false,
+        program: &Program::default(),
+        asked_for_blocks: true,
         row: &site,
         all: &site,
         lives: None,
@@ -175,9 +202,10 @@ fn nothing_is_an_answer() {
 #[test]
 fn keeping_saves_no_more_than_the_curve_says() {
     let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
-    let (host, lives) = (host(), lives(16 * MIB));
+    let (host, lives, program) = (host(), lives(16 * MIB), Program::default());
     let pattern = |most_avoidable| Pattern {
-        is_static: false,
+        program: &program,
+        asked_for_blocks: true,
         row: &site,
         all: &site,
         lives: Some(&lives),

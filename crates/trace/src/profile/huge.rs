@@ -27,8 +27,10 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     // without a fault.
     let user = observation.counts.user_faults.unwrap_or(0);
     let populated = observation.usage.minor_faults.saturating_sub(user);
-    let others = (populated + observation.counts.huge_collapsed.unwrap_or(0)) as f64;
-    let [least, likely] = grown(found, weights, observation).map(|grown| (grown - others).clamp(0.0, most));
+    let collapsed = observation.counts.huge_collapsed.unwrap_or(0) as f64;
+    let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).max(0.0));
+    weights.collapsed = grown[0].min(collapsed);
+    let [least, likely] = grown.map(|grown| (grown - collapsed).clamp(0.0, most));
     let (mut exact, mut given) = (0.0, [0.0; 2]);
     for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
         let huge = fault.kind == Kind::Thp;

@@ -1,8 +1,8 @@
 //! Times by kind -> seconds per kind and in all, with intervals.
 //!
-//! Seconds are the sum over the rows of mean times count. Rows without recorded faults (kernel mode,
-//! populate, unknown) have the price of anonymous first touches, which most of them are. Faults before exec
-//! cost the program nothing. Waits, as for a disk, are no part of the seconds.
+//! Seconds are the sum over the rows of mean times count. Rows without recorded faults (populate, unknown) have the
+//! price of anonymous first touches, which most of them are. Faults that a user can't see, in system calls, have a
+//! range and are no part of the sum. Faults before exec cost the program nothing. Waits, as for a disk, are no part of the seconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,11 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [KindRow]) -> (Option<FaultTi
     let part = if of_rows > 0.0 { own.value / of_rows } else { 1.0 };
     for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
         row.p50_ns = kinds.p50_ns(row.kind);
+        if row.kind == Kind::KernelOrPopulate {
+            // The kernel's work on them, if any, is in no reading: no part of the sum.
+            row.seconds_interval = Some((0.0, usual_ns * row.faults as f64 / 1e9 * CALIBRATED_HIGH));
+            continue;
+        }
         let time = kinds.kind_time_ns(row.kind).map(|time_ns| time_ns.times(part / 1e9));
         let time = time.unwrap_or_else(|| {
             let value = usual_ns * row.faults as f64 / 1e9;

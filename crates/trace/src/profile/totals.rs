@@ -12,6 +12,7 @@ use super::time::{self, FaultTime};
 use super::{Profile, Weighted};
 use crate::fault::Faults;
 use crate::kind::{Kind, KindRow};
+use crate::measurement::Bytes;
 use crate::observation::{Calibration, Observation};
 use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
 
@@ -65,6 +66,10 @@ impl Totals {
         let (mut notes, details) = (said.notes, Vec::from_iter(said.detail));
         fit(profile, &rows);
         let kinds = Kinds::new(profile, offset_doubt_ns);
+        let collapsed_bytes = profile.collapsed * observation.host.thp_bytes as f64;
+        notes.extend((collapsed_bytes >= 1.0).then(|| {
+            format!("khugepaged added {} in huge pages, without faults", Bytes(collapsed_bytes as u64))
+        }));
 
         let recorder_ns = recorder_ns(observation, found);
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
@@ -99,7 +104,8 @@ impl Totals {
             time.us_per_mib = time::us_per_mib(&rows, &observation.host);
         }
         if let Some(time) = &time {
-            bound_rows(&mut rows, time.seconds.high);
+            let left = facts.bound.map_or(f64::MAX, |bound| bound.ns / 1e9 - time.seconds.low);
+            bound_rows(&mut rows, time.seconds.high, left.max(0.0));
         }
         widen(&mut rows, &facts, &disagreements, observation);
         // Highest time first; rows without a time stay sorted by count.
@@ -196,11 +202,13 @@ fn cut(profile: &mut Profile, rows: &mut [KindRow], part: f64) {
     }
 }
 
-/// No row takes more than all may take, in seconds.
-fn bound_rows(rows: &mut [KindRow], bound: f64) {
+/// No row takes more than all may take, and no untimed one more than these leave, in seconds.
+fn bound_rows(rows: &mut [KindRow], bound: f64, left: f64) {
     for row in rows {
-        let ends = row.seconds.zip(row.seconds_interval);
-        row.seconds_interval = ends.map(|(value, (low, high))| (low.min(value), high.min(bound).max(value)));
+        row.seconds_interval = row.seconds_interval.map(|(low, high)| match row.seconds {
+            Some(value) => (low.min(value), high.min(bound).max(value)),
+            None => (low, high.min(left)),
+        });
     }
 }
 
@@ -229,13 +237,6 @@ fn widen(rows: &mut [KindRow], facts: &Facts, disagreements: &[Disagreement], ob
                 for row in rows.iter_mut().filter(|row| row.interval.is_some()) {
                     let by = (row.faults as f64 * part).ceil() as u64;
                     stretch(row, by, by, user);
-                }
-            }
-            Check::HugePages => {
-                let machine = facts.huge_machine.unwrap_or(0);
-                for row in rows.iter_mut().filter(|row| row.kind == Kind::Thp) {
-                    let below = row.faults.saturating_sub(machine);
-                    stretch(row, below, 0, user);
                 }
             }
             Check::Growth => {

@@ -59,6 +59,8 @@ pub(super) struct Weights {
     pub(super) doubt: f64,
     /// Faults of huge pages that must exist although none was seen outside bursts.
     pub(super) huge_unseen: f64,
+    /// Huge pages that khugepaged brought.
+    pub(super) collapsed: f64,
     /// Faults of huge pages in user mode.
     pub(super) huge: Option<Huge>,
 }

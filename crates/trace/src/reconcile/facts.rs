@@ -9,7 +9,7 @@ use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
 use crate::tuning::{
-    FAULT_AROUND_BYTES, KHUGEPAGED_BYTES, KHUGEPAGED_NS, OWN_IMAGE_BYTES, RECORDER_CERTAIN, RSS_NOISE_PAGES,
+    KHUGEPAGED_BYTES, KHUGEPAGED_NS, RECORDER_CERTAIN, RSS_NOISE_PAGES,
     TICK_NS, TICK_SPREADS, TICKS_A_PROCESS,
 };
 
@@ -31,32 +31,18 @@ pub(crate) struct Facts {
     pub(crate) failed: u64,
     /// Beyond `wait4`, as the rows have it.
     pub(crate) beyond: u64,
-    /// Faults of all rows, and of the user-mode rows.
-    pub(crate) rows: u64,
-    pub(crate) rows_user: u64,
-    /// Sum of the counts of all windows, with how many counts that is.
-    pub(crate) windows: Option<(u64, u64)>,
     /// Processes seen; `None` without records of forks.
     pub(crate) processes: Option<u64>,
-    /// Handled faults that windows hold beyond their count, and the counts of these windows.
-    pub(crate) recorded_beyond: (u64, u64),
     /// The counter at the last reading of memory.
     pub(crate) last_reading: Option<u64>,
     /// Faults that user-mode samples represent, the largest of them, and threads times processors: each may
     /// have one sample under way.
     pub(crate) samples: Option<(u64, u64, u64)>,
-    /// Faults of huge pages: found at least; of the machine.
-    pub(crate) huge_found: f64,
-    pub(crate) huge_machine: Option<u64>,
     /// Anonymous memory, bytes: faulted in at most; grown between readings at least.
     pub(crate) faulted_bytes: Option<f64>,
     pub(crate) grown_bytes: f64,
-    /// Resident of all kinds, bytes: mapped by faults at most; the largest process.
-    pub(crate) mapped_bytes: Option<f64>,
-    pub(crate) peak_bytes: f64,
-    /// Time in faults, ns: the estimate, and the sum of the rows.
+    /// Time in faults, ns.
     pub(crate) time_ns: Option<Interval>,
-    pub(crate) rows_time_ns: f64,
     pub(crate) bound: Option<TimeBound>,
     /// CPU time, and the elapsed time of all processors, ns.
     pub(crate) cpu_ns: f64,
@@ -121,9 +107,6 @@ impl Facts {
         let (usage, counts) = (observation.usage, observation.counts);
         let waited = usage.minor_faults.saturating_add(usage.major_faults);
         let is_waited = waited > 0 || usage.cpu_ns() > 0;
-        let windows = (!observation.windows.is_empty()).then(|| {
-            (sum(observation.windows.iter().map(|window| window.faults)), observation.windows.len() as u64)
-        });
         let memory = Resident::new(observation, rows);
         let processors_ns = (observation.host.cpus > 0 && usage.wall_ns > 0)
             .then(|| usage.wall_ns as f64 * f64::from(observation.host.cpus));
@@ -142,20 +125,11 @@ impl Facts {
             major: counts.major_faults,
             before_exec: counts.before_exec_faults,
             failed: counts.failed(),
-            rows: sum(rows.iter().map(|row| row.faults)),
-            rows_user: sum(rows.iter().filter(|row| row.kind.is_user()).map(|row| row.faults)),
-            windows,
             processes: processes(observation),
-            recorded_beyond: recorded_beyond(found),
             last_reading: observation.levels.iter().map(|level| level.faults).max(),
             samples: samples(observation, found),
-            huge_found: huge_found(found, rows),
-            huge_machine: counts.huge_at_most,
             faulted_bytes: memory.faulted_bytes,
             grown_bytes: memory.grown_bytes,
-            mapped_bytes: memory.mapped_bytes,
-            peak_bytes: usage.peak_rss_bytes as f64,
-            rows_time_ns: rows.iter().filter_map(|row| row.seconds).sum::<f64>() * 1e9,
             cpu_ns: usage.cpu_ns() as f64,
             processors_ns,
             lost_in_rings: sum(in_windows.map(|window| window.lost)),
@@ -170,28 +144,11 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// Faults of huge pages: those recorded singly, but at least the low end of the interval.
-fn huge_found(found: &Faults, rows: &[KindRow]) -> f64 {
-    let seen = found.faults.iter().filter(|fault| fault.kind == Kind::Thp).count() as u64;
-    let row = rows.iter().find(|row| row.kind == Kind::Thp);
-    let least = row.map_or(0, |row| row.interval.map_or(row.faults, |(low, _)| low));
-    seen.max(least) as f64
-}
-
 /// Every window claims to hold all of its faults, and they are all there.
 fn is_whole(observation: &Observation, found: &Faults) -> bool {
     let counted = sum(observation.windows.iter().map(|window| window.faults));
     let all = observation.windows.iter().all(|window| window.recorded && window.lost == 0);
     all && counted > 0 && found.faults.iter().filter(|fault| !fault.kernel).count() as u64 >= counted
-}
-
-/// Handled user-mode faults recorded beyond the counts of their windows. Neighbours are summed first: a
-/// window's count is read while faults go on, so a few may lie beyond its edge.
-fn recorded_beyond(found: &Faults) -> (u64, u64) {
-    let ended = found.ended_by_window();
-    let windows = || found.windows.iter().zip(&ended).filter(|(window, _)| window.recorded);
-    let counted = sum(windows().map(|(window, _)| window.faults));
-    (sum(windows().map(|(_, ended)| *ended)).saturating_sub(counted), counted)
 }
 
 fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)> {
@@ -210,7 +167,6 @@ fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)>
 struct Resident {
     faulted_bytes: Option<f64>,
     grown_bytes: f64,
-    mapped_bytes: Option<f64>,
 }
 
 impl Resident {
@@ -226,22 +182,12 @@ impl Resident {
             None => (!has_huge).then_some(0.0),
         };
         let most = |row: &KindRow| row.interval.map_or(row.faults, |(_, high)| high) as f64;
-        let (mut anonymous, mut others) = (0.0, 0.0);
-        for row in rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec)) {
-            let is_anonymous = host.bytes_made_resident(row.kind).is_some()
-                || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major);
-            anonymous += if is_anonymous { most(row) * folio } else { 0.0 };
-            others += match row.kind {
-                Kind::FileRead | Kind::Major | Kind::Unplaced | Kind::UserUnknown => {
-                    most(row) * FAULT_AROUND_BYTES
-                }
-                Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate | Kind::Unknown => {
-                    most(row) * FAULT_AROUND_BYTES
-                }
-                Kind::Shared => most(row) * huge.max(FAULT_AROUND_BYTES),
-                _ => 0.0,
-            };
-        }
+        let takes_memory = |row: &&KindRow| {
+            host.bytes_made_resident(row.kind).is_some()
+                || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major)
+        };
+        let anonymous = rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec));
+        let anonymous: f64 = anonymous.filter(takes_memory).map(|row| most(row) * folio).sum();
         let noise = RSS_NOISE_PAGES as f64 * page;
         let collapsed = if has_huge {
             KHUGEPAGED_BYTES * (1.0 + observation.usage.wall_ns as f64 / KHUGEPAGED_NS)
@@ -249,13 +195,7 @@ impl Resident {
             0.0
         };
         let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous + collapsed);
-        // Memory mapped before the recorder attached came from uncounted faults.
-        let is_whole = observation.records.iter().any(|record| matches!(record.what, What::Exec));
-        Self {
-            faulted_bytes,
-            grown_bytes: grown(observation, noise),
-            mapped_bytes: faulted_bytes.filter(|_| is_whole).map(|bytes| bytes + others + OWN_IMAGE_BYTES),
-        }
+        Self { faulted_bytes, grown_bytes: grown(observation, noise) }
     }
 }
 

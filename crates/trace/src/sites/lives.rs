@@ -14,6 +14,9 @@ pub struct BlockLives {
     pub bytes: u64,
     /// Median length, bytes.
     pub median_bytes: u64,
+    /// Largest length, bytes.
+    #[serde(default)]
+    pub largest_bytes: u64,
     /// Median lifetime of the freed blocks, ns; `None` if most were not freed.
     pub median_life_ns: Option<u64>,
     /// Blocks that were not freed before the end.
@@ -61,6 +64,7 @@ fn of(owned: &[&Block], all: &[Block]) -> BlockLives {
         blocks: owned.iter().filter(|block| block.moved_from.is_none()).count() as u64,
         bytes: owned.iter().map(|block| grown(block)).fold(0, u64::saturating_add),
         median_bytes: median(&lengths).unwrap_or(0.0) as u64,
+        largest_bytes: owned.iter().map(|block| block.len_bytes).max().unwrap_or(0),
         median_life_ns: median(&lives).filter(|_| 2 * lives.len() >= owned.len()).map(|ns| ns as u64),
         never_freed: (owned.len() - lives.len()) as u64,
         first_ns,

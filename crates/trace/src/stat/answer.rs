@@ -1,7 +1,7 @@
 //! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
 use super::missing::{self, missing};
-use super::{Kind, KindRow, Stat, kernel, serial};
+use super::{FaultTime, Kind, KindRow, Source, Stat, kernel, serial};
 use crate::avoid;
 use crate::fault::Faults;
 use crate::measurement::{Count, Percent};
@@ -9,6 +9,9 @@ use crate::observation::{Calibration, Observation};
 use crate::profile::{Profile, Totals};
 use crate::recording::Stacks;
 use crate::tuning::LOST_SHARE;
+
+/// High end of a time over its low end, from which on a note says what narrows it.
+const WIDE_FROM: f64 = 3.0;
 
 /// Share of recorded faults without an end that is worth a note.
 const NOTE_FROM: f64 = 0.01;
@@ -72,6 +75,7 @@ impl Stat {
             has_kernel: kernel.is_some(),
             no_phases,
         });
+        notes.extend(time.as_ref().and_then(wide));
         // Without times the answer is a range, and the reader asks why.
         let untimed = missing.iter().find(|missing| missing.part == missing::Part::Time);
         notes.extend(untimed.map(|missing| format!("faults could not be timed: {}", missing.why)));
@@ -97,6 +101,15 @@ impl Stat {
             missing,
         }
     }
+}
+
+/// What narrows a range, if it is wide.
+fn wide(time: &FaultTime) -> Option<String> {
+    let is_wide = time.source == Source::Sampled && time.seconds.high > WIDE_FROM * time.seconds.low;
+    is_wide.then(|| {
+        let timed = Count(time.timed).were("fault");
+        format!("{timed} timed, so the range of the time is wide: a longer run narrows it")
+    })
 }
 
 fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
@@ -134,7 +147,7 @@ pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
 fn row_notes(rows: &[KindRow], timed: bool, tells_waits: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let priced = |r: &&KindRow| {
-        matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate) && r.p50_ns.is_none()
+        matches!(r.kind, Kind::KernelMode | Kind::Populate) && r.p50_ns.is_none()
     };
     if timed && rows.iter().any(|r| priced(&r)) {
         notes.push(
