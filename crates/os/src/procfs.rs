@@ -309,7 +309,11 @@ mod tests {
         let stat = parse_stat(text, 10).unwrap();
         assert_eq!((stat.state, stat.minor_faults, stat.major_faults), (b'S', 1234, 6));
         assert_eq!((stat.user_ns, stat.system_ns), (80, 90));
-        assert_eq!((stat.usage().user_ns, stat.usage().system_ns), (100, 120), "with children that it waited for");
+        assert_eq!(
+            (stat.usage().user_ns, stat.usage().system_ns),
+            (100, 120),
+            "with children that it waited for"
+        );
         assert_eq!(parse_stat("7 (a", 10), None);
     }
 

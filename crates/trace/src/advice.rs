@@ -10,8 +10,7 @@ mod rivals;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement;
-use crate::measurement::Interval;
+use crate::measurement::{self, Count, Interval};
 use crate::observation::{Exit, Host};
 use crate::tuning;
 

@@ -96,7 +96,8 @@ impl Quantity {
 
     /// Whether it differs as another quantity does.
     fn goes_with(&self, other: &Self) -> bool {
-        let shown = |of: &Self| of.difference().filter(|of| matches!(of, Difference::Less | Difference::More));
+        let shown =
+            |of: &Self| of.difference().filter(|of| matches!(of, Difference::Less | Difference::More));
         shown(other).is_some() && shown(self) == shown(other)
     }
 

@@ -151,7 +151,9 @@ const RULES: [Rule; 7] = [
             len_bytes if len_bytes + PAGE_BYTES > MMAP_THRESHOLD_MOST_BYTES => {
                 "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296, or mallopt"
             }
-            _ => "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
+            _ => {
+                "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt"
+            }
         },
     },
     Rule {

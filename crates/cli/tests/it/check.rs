@@ -110,7 +110,9 @@ fn what_gives_no_answer_is_said_in_one_line_with_the_remedy() {
     let kernel = own.lines().find(|line| line.starts_with("kernel = ")).unwrap();
     std::fs::write(&path, own.replace(kernel, "kernel = \"2.4\"")).unwrap();
     let (other, strict) = (check(folder.path(), &["--", "true"]), said(&["--strict", "--", "true"]));
-    assert!(other.status.success() && text(&other.stdout).contains("instead of 2.4): limits are 10 % higher"));
+    assert!(
+        other.status.success() && text(&other.stdout).contains("instead of 2.4): limits are 10 % higher")
+    );
     let other = strict;
     assert!(
         other.contains("of another host: kernel ") && other.contains("instead of 2.4; --update adds"),

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((shown.len(), folded.len()), (KINDS_SHOWN, 2));
         assert!(small.iter().all(|kind| shown.iter().any(|row| row.kind == *kind)), "exact ones stay");
         let said = rest(&shown, &folded, all as f64, Figure::exact(0.06));
-        assert_eq!(said, "and 2 other kinds, each below 47 %, 0 to 28 000 faults and 800 us");
+        assert_eq!(said, "and 2 other kinds, each below 47 %, 800 (0 to 28 000) faults and 800 us");
         rows.push(row(Kind::ZeroPageRead, 3, None));
         let (shown, folded) = fold(&rows, all as f64 + 3.0, 0.06);
         assert_eq!((shown.len(), folded.len()), (KINDS_SHOWN, 3));
@@ -296,7 +296,7 @@ mod tests {
         let (shown, folded) = fold(&unsure, 7009.0, 0.007);
         assert_eq!(
             (shown.len(), rest(&shown, &folded, 7009.0, Figure::exact(0.007))),
-            (2, "and 2 other kinds, each below 10 %, 5 to 740 faults and 62.0 us".into())
+            (2, "and 2 other kinds, each below 10 %, 62 (5 to 740) faults and 62.0 us".into())
         );
         // Few but expensive: most of the time, and possibly no fault at all.
         let dear = [

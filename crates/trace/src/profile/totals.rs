@@ -107,7 +107,7 @@ impl Totals {
             let left = facts.bound.map_or(f64::MAX, |bound| bound.ns / 1e9 - time.seconds.low);
             bound_rows(&mut rows, time.seconds.high, left.max(0.0));
         }
-        widen(&mut rows, &facts, &disagreements, observation);
+        widen(&mut rows, &disagreements, observation);
         // Highest time first; rows without a time stay sorted by count.
         let seconds = |row: &KindRow| row.seconds.unwrap_or(0.0);
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
@@ -226,7 +226,7 @@ fn beyond(profile: &Profile, rows: &[KindRow]) -> Vec<(Kind, u64, Option<f64>)> 
 }
 
 /// Widens the intervals of kinds as far as the disagreements demand.
-fn widen(rows: &mut [KindRow], facts: &Facts, disagreements: &[Disagreement], observation: &Observation) {
+fn widen(rows: &mut [KindRow], disagreements: &[Disagreement], observation: &Observation) {
     let page_bytes = observation.host.page_bytes.max(1) as f64;
     let user: u64 = row_faults(rows, Mode::User);
     for disagreement in disagreements {

@@ -11,16 +11,8 @@ pub(crate) fn check(facts: &Facts) -> Vec<Disagreement> {
     CHECKS.iter().filter_map(|check| check(facts)).collect()
 }
 
-const CHECKS: [fn(&Facts) -> Option<Disagreement>; 8] = [
-    events_total,
-    readings,
-    samples,
-    major,
-    growth,
-    time,
-    cpu_time,
-    losses,
-];
+const CHECKS: [fn(&Facts) -> Option<Disagreement>; 8] =
+    [events_total, readings, samples, major, growth, time, cpu_time, losses];
 
 /// The possible difference between counters that are read one after another.
 fn apart(counted: u64) -> f64 {

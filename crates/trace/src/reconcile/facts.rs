@@ -9,8 +9,8 @@ use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
 use crate::tuning::{
-    KHUGEPAGED_BYTES, KHUGEPAGED_NS, RECORDER_CERTAIN, RSS_NOISE_PAGES,
-    TICK_NS, TICK_SPREADS, TICKS_A_PROCESS,
+    KHUGEPAGED_BYTES, KHUGEPAGED_NS, RECORDER_CERTAIN, RSS_NOISE_PAGES, TICK_NS, TICK_SPREADS,
+    TICKS_A_PROCESS,
 };
 
 /// Every figure of a run that a second source bounds.

@@ -146,9 +146,7 @@ pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
 
 fn row_notes(rows: &[KindRow], timed: bool, tells_waits: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let priced = |r: &&KindRow| {
-        matches!(r.kind, Kind::KernelMode | Kind::Populate) && r.p50_ns.is_none()
-    };
+    let priced = |r: &&KindRow| matches!(r.kind, Kind::KernelMode | Kind::Populate) && r.p50_ns.is_none();
     if timed && rows.iter().any(|r| priced(&r)) {
         notes.push(
             "faults in kernel mode and populated pages are priced like the program's own first touches"
