@@ -42,7 +42,9 @@ pub(crate) const CALIBRATED_HIGH: f64 = 2.0;
 /// Bounds of the mean price of a program's untimed faults, relative to the median of our own first touches.
 /// Our touches find warm caches and pages just freed. Measured with events on and off on 24 programs: 1.06
 /// (reads of the zero page) to 3.2 (sqlite3) times, most 1.8 to 2.5 (2-core EPYC guest, busy).
-pub(crate) const UNTIMED_LOW: f64 = 0.5;
+pub(crate) const UNTIMED_LOW: f64 = 0.75;
+/// The usual mean price. By hand: 1.3 and 1.5 (job_cpu of the field cases).
+pub(crate) const UNTIMED_USUAL: f64 = 1.5;
 /// Upper end of the same.
 pub(crate) const UNTIMED_HIGH: f64 = 4.0;
 /// Upper bound of a huge-page fault, in the same unit: the upper end of the range behind [`THP_PRICE_RATIO`].

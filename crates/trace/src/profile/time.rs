@@ -10,7 +10,7 @@ use super::kinds::Kinds;
 use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
@@ -119,10 +119,10 @@ fn calibrated(
     rows: &mut [KindRow],
 ) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
-        let value = truth_ns * faults as f64 / 1e9;
+        let each = truth_ns * faults as f64 / 1e9;
         let huge = inputs.huge_most.min(faults as f64);
         let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
-        Interval { value, low: value * UNTIMED_LOW, high }
+        Interval { value: (each * UNTIMED_USUAL).min(high), low: each * UNTIMED_LOW, high }
     };
     let mut faults = 0_u64;
     for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
@@ -143,8 +143,8 @@ fn calibrated(
         share: share(seconds, inputs.cpu_ns),
         us_per_mib: us_per_mib(rows, inputs.host),
     };
-    let note = "no fault of the program was timed: seconds are the number of faults times the price of a first touch \
-                measured at start, by half to four times, and by up to 150 for each huge page that the machine had meanwhile";
+    let note = "no fault of the program was timed: seconds are the number of faults times 1.5 times the price of a first touch \
+                measured at start, in a range of 0.75 to 4 times, and of up to 150 for each huge page that its memory shows";
     (Some(time), Some(note.to_owned()))
 }
 

@@ -82,14 +82,11 @@ pub(crate) fn time_bound(
     let system_ns = usage.system_ns as f64;
     let part = if all_ns > 0.0 { system_ns / all_ns } else { 1.0 };
     let scatter_ns = TICK_SPREADS * (part * (1.0 - part) * all_ns * TICK_NS).sqrt();
-    let ticks_ns = processes(observation).map(|n| n as f64 * TICKS_A_PROCESS * TICK_NS);
-    let by_system = ticks_ns.map(|ticks_ns| {
-        system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns)
-    });
-    Some(match by_system {
-        Some(ns) if ns < cpu_ns => TimeBound { ns: ns.max(0.0), is_cpu: false },
-        _ => TimeBound { ns: cpu_ns, is_cpu: true },
-    })
+    // Without records of forks the processes are not known, and the ticks scatter at least.
+    let ticks_ns = processes(observation).unwrap_or(1) as f64 * TICKS_A_PROCESS * TICK_NS;
+    let ns = system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns);
+    let is_cpu = ns >= cpu_ns;
+    Some(TimeBound { ns: if is_cpu { cpu_ns } else { ns.max(0.0) }, is_cpu })
 }
 
 /// Processes of the run; `None` without records of forks.

@@ -156,7 +156,7 @@ fn without_events_the_price_of_the_calibration_is_used_and_named() {
     assert_eq!(stat.rows[0].kind, Kind::Unknown);
     let time = stat.time.unwrap();
     assert_eq!((time.source, time.timed), (Source::Calibrated, 0));
-    assert!(near(time.seconds.value, (8.0 * 16384.0 + 100.0) * 1190e-9, 0.01));
+    assert!(near(time.seconds.value, (8.0 * 16384.0 + 100.0) * 1.5 * 1190e-9, 0.01));
     assert!(time.seconds.low < 0.6 * time.seconds.value);
     assert!(stat.avoidable.unwrap().knee.is_some(), "the curve needs /proc only");
 }
