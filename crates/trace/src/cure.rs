@@ -148,7 +148,7 @@ const RULES: [Rule; 7] = [
         },
         // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
         how: |p| match p.lives.map_or(0, |lives| lives.largest_bytes) {
-            len_bytes if len_bytes + PAGE_BYTES > MMAP_THRESHOLD_MOST_BYTES => {
+            len_bytes if len_bytes + HEADER_BYTES > MMAP_THRESHOLD_MOST_BYTES => {
                 "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296, or mallopt"
             }
             _ => {
@@ -218,7 +218,7 @@ const RULES: [Rule; 7] = [
 /// The largest threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)).
 const MMAP_THRESHOLD_MOST_BYTES: u64 = 32 << 20;
 /// A block's header, and the rounding of its length, take less.
-const PAGE_BYTES: u64 = 4096;
+const HEADER_BYTES: u64 = 64;
 
 /// The pattern fits, but the site takes too little time.
 const NOT_WORTH: &str = "a cure would save too little";

@@ -11,7 +11,7 @@ use crate::palette::Palette;
 use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
 use crate::table::{Align, Names, columns, folded, hang, shorten, wrap};
 use crate::text::{again, plain};
-use crate::tuning::KIND_FROM as ROW_SHARE;
+use crate::tuning::{KIND_FROM as ROW_SHARE, WAITS_FROM};
 
 /// A name with less room than this stands on a line of its own.
 const NAME: usize = 12;
@@ -74,6 +74,10 @@ pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
     let refault = sites.rows.iter().any(|row| row.refault.is_some());
     let is_alloc = sites.by == Group::Alloc;
     let mut head = vec!["share", "faults", "memory"];
+    let waits = sites.all.wait_ns > WAITS_FROM * sites.all.time_ns.value;
+    if waits {
+        head.insert(0, "of it waiting");
+    }
     if timed {
         head.insert(0, "time");
     }
@@ -94,6 +98,9 @@ pub(super) fn cells(table: &Table, shown: &[&SiteRow]) -> Vec<Vec<String>> {
         let mut line = Vec::new();
         if timed {
             line.push(time);
+        }
+        if waits {
+            line.push(if row.wait_ns > 0.0 { Nanos(row.wait_ns).to_string() } else { "-".to_owned() });
         }
         line.extend([Percent(row.share).to_string(), faults]);
         line.push(if row.resident_bytes > 0.0 { bytes(row.resident_bytes) } else { "-".to_owned() });

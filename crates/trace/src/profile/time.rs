@@ -10,7 +10,9 @@ use super::kinds::Kinds;
 use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL};
+use crate::tuning::{
+    CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL,
+};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 

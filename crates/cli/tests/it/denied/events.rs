@@ -23,7 +23,7 @@ fn counts_are_exact_and_time_is_a_range_with_the_reason_said_once() {
         let seconds = &stat["time"]["seconds"];
         let [low, high] = ["low", "high"].map(|end| seconds[end].as_f64().unwrap());
         assert_eq!(stat["time"]["source"], "calibrated");
-        assert!(0.0 < low && 2.0 * low <= high, "{seconds}");
+        assert!(0.0 < low && 1.3 * low <= high, "{seconds}");
         assert!(stat["rows"].as_array().unwrap().iter().all(|row| row["p50_ns"].is_null()), "{stat}");
 
         let out = place.run(&[&denies, &[FAULTLESS, "stat", "--"][..], &PROGRAM].concat());
@@ -33,8 +33,7 @@ fn counts_are_exact_and_time_is_a_range_with_the_reason_said_once() {
         assert!(words.contains(reason), "{said}");
         let answer = said.lines().find(|line| line.contains("went to page") || line.contains("CPU time ("));
         let answer = answer.unwrap_or_else(|| panic!("no answer: {said}"));
-        let is_range = ["Between ", "At least "].iter().any(|word| answer.trim().starts_with(word));
-        assert!(is_range && !answer.contains('±'), "{said}");
+        assert!(answer.trim().starts_with("About ") && !answer.contains('±'), "{said}");
         let row = said.lines().find(|line| line.contains("kind unknown")).unwrap();
         assert!(row.contains(" to ") && row.contains(" - "), "a range, and no price of each: {row}");
     }
