@@ -41,23 +41,31 @@ fn lives(median_bytes: u64) -> BlockLives {
     }
 }
 
-fn find(row: &SiteRow, all: &SiteRow, lives: Option<&BlockLives>, knee: Option<Point>) -> Remedy {
-    let host = host();
-    let blocks = lives.is_some();
-    let run_ns = (0, 1_000_000_000);
-    remedy(&Pattern {
-        program: &Program::default(),
-        asked_for_blocks: blocks,
+/// A site of a run of a second, whose blocks were recorded.
+fn seen<'a>(
+    row: &'a SiteRow,
+    lives: Option<&'a BlockLives>,
+    (host, program): (&'a Host, &'a Program),
+) -> Pattern<'a> {
+    Pattern {
+        program,
+        asked_for_blocks: true,
         row,
-        all,
+        all: row,
         lives,
-        blocks,
-        host: &host,
-        run_ns,
+        blocks: true,
+        host,
+        run_ns: (0, 1_000_000_000),
         cpu_ns: 50_000_000,
-        knee,
+        knee: None,
         most_avoidable: None,
-    })
+    }
+}
+
+fn find(row: &SiteRow, all: &SiteRow, lives: Option<&BlockLives>, knee: Option<Point>) -> Remedy {
+    let (host, program, blocks) = (host(), Program::default(), lives.is_some());
+    let pattern = seen(row, lives, (&host, &program));
+    remedy(&Pattern { all, blocks, asked_for_blocks: blocks, knee, ..pattern })
 }
 
 const PAGES: f64 = 25_600.0;
@@ -84,19 +92,8 @@ fn the_setting_covers_the_largest_block_and_is_none_of_another_allocators() {
     let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
     let of = |largest_bytes, allocator| {
         let (host, lives) = (host(), BlockLives { largest_bytes, ..lives(MIB) });
-        let found = remedy(&Pattern {
-            program: &Program { allocator, ..Program::default() },
-            asked_for_blocks: true,
-            row: &site,
-            all: &site,
-            lives: Some(&lives),
-            blocks: true,
-            host: &host,
-            run_ns: (0, 1_000_000_000),
-            cpu_ns: 50_000_000,
-            knee: None,
-            most_avoidable: None,
-        });
+        let program = Program { allocator, ..Program::default() };
+        let found = remedy(&seen(&site, Some(&lives), (&host, &program)));
         (found.cure, found.how)
     };
     assert!(of(20 * MIB, None).1.contains("mmap_threshold=33554432"));
@@ -116,20 +113,8 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
     assert!((found.faults.low / PAGES - 0.6).abs() < 1e-9 && found.faults.high == PAGES, "{found:?}");
     assert_eq!(find(&site, &site, None, Some(Point { low: 0.1, ..knee })).cure, None);
     assert!(found.how.contains("record --alloc"), "{found:?}");
-    let host = host();
-    let pattern = Pattern {
-        program: &Program::default(),
-        asked_for_blocks: true,
-        row: &site,
-        all: &site,
-        lives: None,
-        blocks: true,
-        host: &host,
-        run_ns: (0, 1_000_000_000),
-        cpu_ns: 50_000_000,
-        knee: Some(knee),
-        most_avoidable: None,
-    };
+    let (host, program) = (host(), Program::default());
+    let pattern = Pattern { knee: Some(knee), ..seen(&site, None, (&host, &program)) };
     assert!(remedy(&pattern).how.contains("does not reach it"), "mapped by the program itself");
     let first = SiteRow { refault: Some(0.0), ..site.clone() };
     assert_eq!(find(&first, &first, None, Some(knee)).cure, None, "its own blocks did not come back");
@@ -203,19 +188,7 @@ fn nothing_is_an_answer() {
 fn keeping_saves_no_more_than_the_curve_says() {
     let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let (host, lives, program) = (host(), lives(16 * MIB), Program::default());
-    let pattern = |most_avoidable| Pattern {
-        program: &program,
-        asked_for_blocks: true,
-        row: &site,
-        all: &site,
-        lives: Some(&lives),
-        blocks: true,
-        host: &host,
-        run_ns: (0, 1_000_000_000),
-        cpu_ns: 50_000_000,
-        knee: None,
-        most_avoidable,
-    };
+    let pattern = |most_avoidable| Pattern { most_avoidable, ..seen(&site, Some(&lives), (&host, &program)) };
     assert_eq!(remedy(&pattern(Some(1.0))), remedy(&pattern(None)));
     assert!(remedy(&pattern(Some(0.3))).faults.high <= 0.36 * PAGES);
     let small = Pattern { cpu_ns: 100_000_000, ..pattern(Some(0.001)) };
