@@ -323,7 +323,8 @@ mod tests {
 
     #[test]
     fn parameters_choose_cells_and_the_rest_is_usual() {
-        let touch = |rest: &str| format!("memory=shared lines=1 {rest} lock=no beside=none others=0");
+        let touch =
+            |rest: &str| format!("access=write memory=shared lines=1 {rest} lock=no beside=none others=0");
         assert_eq!(
             cells("touch", &["mib=2000", "threads=1..3,8"]).unwrap(),
             [1, 2, 3, 8].map(|count| touch(&format!("mib=2000 threads={count}")))

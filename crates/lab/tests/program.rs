@@ -175,7 +175,7 @@ fn a_record_becomes_a_page_and_files_for_every_chart() {
 #[test]
 fn a_record_is_like_itself_and_changes_are_found() {
     /// How the lines of the cells begin that are left out.
-    const REMOVED: &str = "touch,memory=own lines=1 mib=64 threads=1 lock=no beside=none ";
+    const REMOVED: &str = "touch,access=write memory=own lines=1 mib=64 threads=1 lock=no beside=none ";
     let elsewhere = tempfile::tempdir().unwrap();
     let (a, b) = (folder(), elsewhere.path().join("changed"));
     let (code, text, _) = said(&["compare", path(&a), path(&a)]);
