@@ -77,36 +77,12 @@ pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<
     Err(error)
 }
 
-/// What a mapping allows when MAP_POPULATE is to fill it; see mmap(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Populate {
-    /// Readable and writable: every page becomes resident, and writes don't fault.
-    Writable,
-    /// PROT_READ: the shared zero page is mapped everywhere, and the first write to each page is a CoW fault.
-    ReadOnly,
-    /// PROT_NONE: nothing can be faulted in, and mmap(2) reports no error.
-    Inaccessible,
-    /// With MAP_NONBLOCK, which makes MAP_POPULATE do nothing since Linux 2.6.23.
-    NonBlocking,
-}
-
-/// New private memory, mapped with MAP_POPULATE in one of these ways, and readable and writable afterwards.
+/// New private memory, readable and writable, mapped with MAP_POPULATE.
 ///
 /// # Errors
 /// ENOMEM as for [`anonymous`]. Missing pages are no error: check [`resident_bytes`].
-pub fn populated(len: usize, how: Populate) -> Result<usize> {
-    let (rights, more) = match how {
-        Populate::Writable => (READ_WRITE, 0),
-        Populate::ReadOnly => (libc::PROT_READ, 0),
-        Populate::Inaccessible => (NOTHING, 0),
-        Populate::NonBlocking => (READ_WRITE, libc::MAP_NONBLOCK),
-    };
-    let start = map(0, len, rights, ANONYMOUS | libc::MAP_POPULATE | more)?;
-    if rights != READ_WRITE {
-        // SAFETY: mapped above, and not shared.
-        unsafe { make_usable(start, len) }?;
-    }
-    Ok(start)
+pub fn populated(len: usize) -> Result<usize> {
+    map(0, len, READ_WRITE, ANONYMOUS | libc::MAP_POPULATE)
 }
 
 /// What [`protect`] leaves allowed.

@@ -39,7 +39,7 @@ impl Mapping {
 
         let mut mapped = page::round_up(len.max(1));
         let start = match pages {
-            Pages::Populated => map::populated(mapped, map::Populate::Writable)?,
+            Pages::Populated => map::populated(mapped)?,
             Pages::Touched => map::anonymous(mapped)?,
             Pages::Thp => {
                 // A huge page fits only into a mapping that is as large and as aligned.

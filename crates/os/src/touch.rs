@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
-pub use crate::map::{Populate, Protection};
-pub use apart::{Churner, Reader, Touched, Toucher};
+pub use crate::map::Protection;
+pub use apart::{Churner, Touched, Toucher};
 pub use child::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 pub use timed::{Touch, time_first_touches, time_groups, time_touches};
@@ -103,13 +103,13 @@ impl Region {
         Ok(kept)
     }
 
-    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE. Some of the ways have no effect.
+    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE.
     ///
     /// # Errors
     /// As for [`map::populated`].
-    pub fn populated(len_bytes: usize, how: Populate) -> Result<Self> {
+    pub fn populated(len_bytes: usize) -> Result<Self> {
         let len_bytes = page::round_up(len_bytes.max(1));
-        Self::own(map::populated(len_bytes, how)?, len_bytes)
+        Self::own(map::populated(len_bytes)?, len_bytes)
     }
 
     /// Takes rights on the region away, see [`map::protect`].

@@ -56,6 +56,19 @@ impl Figure {
         Self::nanos(interval.times(1e9))
     }
 
+    /// The time of a part in seconds, with its ends, of at most `most` seconds. With ends alone it was not timed, and is
+    /// no part of the sum.
+    pub(crate) fn seconds_within(value: Option<f64>, ends: Option<(f64, f64)>, most: f64) -> Self {
+        match (value, ends) {
+            (Some(value), Some((low, high))) => {
+                Self::nanos_within(Interval { value, low, high }.times(1e9), most * 1e9)
+            }
+            (Some(value), None) => Self::seconds(Self::exact(value)),
+            (None, Some((low, high))) => Self::seconds(Interval { value: low, low, high }),
+            (None, None) => Self::unknown(),
+        }
+    }
+
     /// A share from 0 to 1.
     pub(crate) fn share(interval: Interval) -> Self {
         Self::of(interval, Unit::Share, 1.0)

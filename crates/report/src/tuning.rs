@@ -32,8 +32,8 @@ pub(crate) const MAJORS_FROM: u64 = 10;
 /// What untimed faults may take, as a share of the CPU time. Less is not in the first sentence. Chosen: as much as makes a
 /// cure worth trying.
 pub(crate) const UNTIMED_FROM: f64 = WORTH_FROM;
-/// Waits of faults, as a share of the elapsed time. Shorter ones are not in the first sentence. Chosen: a user notices no
-/// less.
+/// Waits of faults, as a share of the elapsed time, or of the time in faults where a recording has no other. Shorter ones
+/// have no word. Chosen: a user notices no less.
 pub(crate) const WAITS_FROM: f64 = 0.01;
 /// Share of the whole. Smaller functions of a call tree share a line. Chosen as [`KIND_FROM`].
 pub(crate) const TREE_SHARE: f64 = 0.01;

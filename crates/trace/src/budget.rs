@@ -227,8 +227,9 @@ pub fn sites(run: &Run) -> BTreeMap<String, u64> {
 impl Facts {
     /// Counts of faults mean the same on both: the pages are as large, and huge pages are set alike.
     pub fn is_comparable(&self, other: &Self) -> bool {
-        let of = |facts: &Self| (facts.architecture.clone(), facts.page_bytes, facts.huge_pages.clone());
-        of(self) == of(other)
+        self.architecture == other.architecture
+            && self.page_bytes == other.page_bytes
+            && self.huge_pages == other.huge_pages
     }
 
     /// Each fact that differs, in words: what it is here, and what it is in `budget`.

@@ -20,7 +20,7 @@ mod claims;
 mod mixed;
 mod traps;
 
-use faultless_os::touch::{Advice, Populate, Region};
+use faultless_os::touch::{Advice, Region};
 use faultless_os::{advise, page};
 use faultless_prof::price::work;
 
@@ -182,7 +182,7 @@ impl Way {
     /// A slab of [`Way::slab_bytes`], made resident this way.
     fn slab(self, len: usize) -> Result<Region, Refusal> {
         let mut slab = match self {
-            Self::MapPopulate => Region::populated(len, Populate::Writable)?,
+            Self::MapPopulate => Region::populated(len)?,
             Self::Thp => Region::thp(len, len)?,
             Self::Hugetlb => work::hugetlb(len, huge_bytes().unwrap_or(len), SLABS).map_err(Refusal)?,
             _ => Region::base_pages(len, page::size())?,

@@ -5,15 +5,12 @@
 //! The difference to threads is the cost of sharing an address space: its mmap lock, and the locks of its
 //! mappings and page tables.
 
-use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 
 use super::Region;
 use super::child::{Child, wait_for_ever};
-use crate::advise::Advice;
 use crate::counters::{self, Who};
 use crate::error::{Error, Result};
-use crate::file::{self, FileMap};
 use crate::page;
 
 /// What a [`Toucher`] did.
@@ -110,51 +107,9 @@ impl Churner {
     }
 }
 
-/// A child that reads these places of a file again and again, each a major fault, until it is dropped. The file is
-/// taken out of the page cache each time.
-#[derive(Debug)]
-pub struct Reader {
-    /// Dropped with this value.
-    child: Child,
-}
-
-impl Reader {
-    /// Starts the child. Sync the file first.
-    ///
-    /// # Errors
-    /// EAGAIN or ENOMEM from `fork`.
-    pub fn new(file: &File, len_bytes: usize, places: &[usize]) -> Result<Self> {
-        let read = || -> Result<usize> {
-            file::forget(file)?;
-            let map = FileMap::new(file, len_bytes)?;
-            map.advise(Advice::Random)?;
-            Ok(map.time_reads(places.iter().copied()).count())
-        };
-        Child::fork(|| while read().is_ok() {}).map(|child| Self { child })
-    }
-
-    /// The child's process id.
-    pub fn pid(&self) -> u32 {
-        self.child.pid()
-    }
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reader_works_until_it_is_dropped() {
-        let file = File::open(std::env::current_exe().unwrap()).unwrap();
-        let reader = Reader::new(&file, 4 * page::size(), &[0, page::size()]).unwrap();
-        let pid = reader.pid();
-        let begin_ns = counters::now_ns();
-        while crate::procfs::stat(pid).is_some_and(|stat| stat.user_ns + stat.system_ns == 0) {
-            assert!(counters::now_ns() - begin_ns < 1_900_000_000, "it does nothing");
-        }
-        drop(reader);
-        assert!(crate::procfs::stat(pid).is_none());
-    }
 
     #[test]
     fn a_process_apart_touches_each_page_once() {

@@ -333,12 +333,8 @@ pub(super) fn cure_name(cure: Cure) -> &'static str {
 /// Faults that no row of a table stands for.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     let ends = findings.beyond_seconds.iter().copied().chain(std::iter::repeat(None));
-    let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
-        (Some(value), Some((low, high))) => Figure::seconds(Interval { value: *value, low, high }),
-        (Some(value), None) => Figure::seconds(Figure::exact(*value)),
-        (None, Some((low, high))) => Figure::seconds(Interval { value: low, low, high }),
-        (None, None) => Figure::unknown(),
-    });
+    let times = findings.beyond.iter().zip(ends);
+    let times = times.map(|((_, _, seconds), ends)| Figure::seconds_within(*seconds, ends, f64::MAX));
     let times = Figure::column(&times.collect::<Vec<_>>());
     let line = |((kind, faults, _), time): (&Beyond, String)| {
         vec![Count(*faults).to_string(), time, kind.words().to_owned()]

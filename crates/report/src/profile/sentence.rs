@@ -7,9 +7,7 @@ use faultless_trace::stat::Interval;
 
 use crate::stat::{lost as lost_time, share};
 use crate::text::plain;
-
-/// Waits below this share of the CPU time in faults are not worth a word.
-const WAITS_FROM: f64 = 0.01;
+use crate::tuning::WAITS_FROM;
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
 /// with 24 MiB kept."

@@ -52,7 +52,10 @@ fn cells(stat: &Stat, shown: &[&KindRow], shape: Shape) -> Vec<Vec<String>> {
         if shape.ranges { faults } else { faults.without_range() }
     };
     let mut faults: Vec<Figure> = shown.iter().map(faults).collect();
-    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row, all_time.high)).collect();
+    let mut seconds: Vec<Figure> = shown
+        .iter()
+        .map(|row| Figure::seconds_within(row.seconds, row.seconds_interval, all_time.high))
+        .collect();
     faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
     seconds.push(sum);
     let major = match stat.usage.major_faults {
@@ -171,19 +174,6 @@ fn count(row: &KindRow) -> Interval {
         low: low as f64,
         high: high as f64,
     })
-}
-
-/// The time of a row. All rows together take at most `most` seconds.
-fn time(row: &KindRow, most: f64) -> Figure {
-    match (row.seconds, row.seconds_interval) {
-        (Some(value), Some((low, high))) => {
-            Figure::nanos_within(Interval { value, low, high }.times(1e9), most * 1e9)
-        }
-        (Some(value), None) => Figure::seconds(Figure::exact(value)),
-        // Untimed, and no part of the sum.
-        (None, Some((low, high))) => Figure::seconds(Interval { value: low, low, high }),
-        (None, None) => Figure::unknown(),
-    }
 }
 
 /// Where every count came from, and the kernel's total.

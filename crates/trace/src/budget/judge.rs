@@ -90,7 +90,7 @@ impl Checked {
             ..budget.clone()
         };
         let mut checked = Self::of(&wide, runs, false).with_sites(&wide, sites);
-        let least = t::GATE_HOST_SHARE * budget.faults.median as f64 / 10.0;
+        let least = t::GATE_SHARE * budget.faults.median as f64;
         for Growth { site, before, now } in checked.growth.clone() {
             let limit = (before as f64 * room + least.max(t::GATE_PAGES)) as u64;
             if now > limit {

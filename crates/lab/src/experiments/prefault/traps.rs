@@ -12,7 +12,7 @@
 //!
 //! Every page faults again, as the manual pages say, after PROT_NONE, PROT_READ, MAP_NONBLOCK, MADV_DONTNEED and fork(2).
 
-use faultless_os::touch::{Populate, Protection, Region};
+use faultless_os::touch::{Protection, Region};
 use faultless_os::{advise, page};
 
 use super::super::memory;
@@ -83,7 +83,7 @@ impl Trapped {
     }
 
     fn populated(&self) -> Result<Region, Refusal> {
-        let region = Region::populated(self.mapped_bytes(), Populate::Writable)?;
+        let region = Region::populated(self.mapped_bytes())?;
         match self.trap {
             Trap::None => Ok(region),
             Trap::Protected => Ok(region.protect(Protection::Inaccessible)?.give_back()?),
