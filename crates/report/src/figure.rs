@@ -176,8 +176,7 @@ impl Figure {
         Self { first: digits(low.0, low.1), second: Second::To(digits(high.0, high.1)), unit: name }
     }
 
-    /// The range behind its best estimate, which has two digits. Where that prints as one of the ends, it has no
-    /// place of its own.
+    /// The range behind its best estimate, which has two digits. An estimate of nothing has no place of its own.
     fn about(self, value: f64, unit: Unit, high: f64) -> Self {
         let value = value / unit.scale(high).0;
         let decimals = match unit {
@@ -187,7 +186,7 @@ impl Figure {
         };
         let value = digits(two_digits(value, decimals), decimals);
         match self.second {
-            Second::To(high) if value != self.first && value != high && value != digits(0.0, decimals) => {
+            Second::To(high) if value != digits(0.0, decimals) => {
                 Self { first: value, second: Second::Ends(self.first, high), unit: self.unit }
             }
             second => Self { second, ..self },
@@ -207,8 +206,7 @@ impl Figure {
         let (first, unit) = (&self.first, self.unit);
         match &self.second {
             Second::Ends(..) => format!("about {first}{unit}"),
-            Second::To(high) if first == "0" => format!("at most {high}{unit}"),
-            Second::To(high) => format!("between {first} and {high}{unit}"),
+            Second::To(high) => format!("at most {high}{unit}"),
             Second::Nothing | Second::Spread(_) => self.to_string(),
         }
     }
@@ -372,6 +370,7 @@ mod tests {
         assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "24 (12 to 40) ms");
         assert_eq!(nanos(5e6, 0.0, 8.31e6), "5.0 (0 to 8.4) ms");
         assert_eq!(nanos(3e6, 2e3, 12e6), "3.0 (0 to 12) ms");
+        assert_eq!(nanos(24.6e6, 12.4e6, 25e6), "25 (12 to 25) ms", "an end is no reason to hide the estimate");
         assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.50 (0.16 to 1.2) s");
         assert_eq!(share(0.43, 0.0, 1.0), "43 (0 to 100) %");
         assert_eq!(share(0.44, 0.22, 0.88), "44 (22 to 88) %");
@@ -425,7 +424,7 @@ mod tests {
     fn in_a_sentence_a_range_has_words() {
         let phrase = |low, high| Figure::nanos(Interval { value: 20e6, low, high }).phrase();
         assert_eq!(phrase(12e6, 40e6), "about 20 ms");
-        assert_eq!(phrase(20e6, 40e6), "between 20 and 40 ms");
+        assert_eq!(phrase(20e6, 40e6), "about 20 ms");
         assert_eq!(Figure::nanos(Interval { value: 0.0, low: 0.0, high: 40e6 }).phrase(), "at most 40 ms");
         assert_eq!(phrase(19e6, 21e6), "20.0 ± 1.0 ms");
     }
