@@ -119,11 +119,8 @@ impl Figure {
         // A spread cut off at the whole is narrow: it gets one more digit than a wide range.
         let digits_more = if !within && half <= SPREAD_MAX * value { 0.1 } else { 1.0 };
         spread.unwrap_or_else(|| {
-            Self::range_of(low, high, digits_more * (high - low), unit, most).about(
-                value.min(most),
-                unit,
-                high,
-            )
+            Self::range_of(low, high, digits_more * (high - low), unit, most)
+                .about(Interval { value: value.min(most), low, high }, unit)
         })
     }
 
@@ -176,15 +173,18 @@ impl Figure {
         Self { first: digits(low.0, low.1), second: Second::To(digits(high.0, high.1)), unit: name }
     }
 
-    /// The range behind its best estimate, which has two digits. An estimate of nothing has no place of its own.
-    fn about(self, value: f64, unit: Unit, high: f64) -> Self {
-        let value = value / unit.scale(high).0;
+    /// The range behind its best estimate, which has two digits, or as many as its wider half leaves certain. An
+    /// estimate of nothing has no place of its own.
+    fn about(self, Interval { value, low, high }: Interval, unit: Unit) -> Self {
+        let size = unit.scale(high).0;
+        let value = value / size;
+        let certain = power_of((high / size - value).max(value - low / size) / 5.0);
+        let step = certain.min(power_of(value) / 10.0).max(unit.finest());
         let decimals = match unit {
-            Unit::Count => 0,
             Unit::Share => usize::from(value < 9.95),
-            _ => (1 - value.max(0.1).log10().floor() as i32).max(0) as usize,
+            _ => (-step.log10().floor()).max(0.0) as usize,
         };
-        let value = digits(two_digits(value, decimals), decimals);
+        let value = digits((value / step).round() * step, decimals);
         match self.second {
             Second::To(high) if value != digits(0.0, decimals) => {
                 Self { first: value, second: Second::Ends(self.first, high), unit: self.unit }
@@ -279,6 +279,15 @@ impl Unit {
         }
     }
 
+    /// The finest step of a range and its estimate, in the printed unit.
+    fn finest(self) -> f64 {
+        match self {
+            Self::Count => 1.0,
+            Self::Share => 0.1,
+            Self::Time | Self::Ratio => 0.01,
+        }
+    }
+
     /// Decimals in the printed unit, as for an exact figure.
     fn decimals(self, value: f64) -> usize {
         match (self, value) {
@@ -297,28 +306,22 @@ fn step(decimals: usize) -> f64 {
     10_f64.powi(-(decimals as i32))
 }
 
+/// The power of ten that is not above it.
+fn power_of(value: f64) -> f64 {
+    10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor())
+}
+
 /// Rounded up to so many decimals, with a tolerance for floating-point error.
 fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
 /// Rounded to two digits, or to so many decimals.
-fn two_digits(value: f64, decimals: usize) -> f64 {
-    let power = 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
-    let step = power.max(step(decimals));
-    (value / step).round() * step
-}
-
 /// Rounds up or down to two digits, or to as many as distinguish values `width` apart. Returns the decimals
 /// too. Counts are whole; a share has at most one decimal, everything else at most two.
 fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
-    let power_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor());
     let step_of = |value: f64| power_of(value) / 10.0;
-    let finest = match unit {
-        Unit::Count => 1.0,
-        Unit::Share => 0.1,
-        _ => 0.01,
-    };
+    let finest = unit.finest();
     let wide = power_of(width);
     let step = step_of(value).min(wide).max(finest);
     let steps = value / step;
@@ -370,7 +373,11 @@ mod tests {
         assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "24 (12 to 40) ms");
         assert_eq!(nanos(5e6, 0.0, 8.31e6), "5.0 (0 to 8.4) ms");
         assert_eq!(nanos(3e6, 2e3, 12e6), "3.0 (0 to 12) ms");
-        assert_eq!(nanos(24.6e6, 12.4e6, 25e6), "25 (12 to 25) ms", "an end is no reason to hide the estimate");
+        assert_eq!(
+            nanos(24.6e6, 12.4e6, 25e6),
+            "25 (12 to 25) ms",
+            "an end is no reason to hide the estimate"
+        );
         assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.50 (0.16 to 1.2) s");
         assert_eq!(share(0.43, 0.0, 1.0), "43 (0 to 100) %");
         assert_eq!(share(0.44, 0.22, 0.88), "44 (22 to 88) %");
@@ -406,7 +413,7 @@ mod tests {
     #[test]
     fn a_part_of_a_known_whole_is_not_said_to_be_more() {
         let part = |low, high| Figure::count_within(Interval { value: 40_011.0, low, high }, 40_102.0);
-        assert_eq!(part(39_169.0, 40_102.0).to_string(), "40 000 (39 160 to 40 102)");
+        assert_eq!(part(39_869.0, 40_102.0).to_string(), "40 010 (39 860 to 40 102)");
         assert_eq!(part(39_950.0, 40_072.0).to_string(), "40 011 ± 61");
         let time = Figure::nanos_within(Interval { value: 57.1e6, low: 38.6e6, high: 62.9e6 }, 62.9e6);
         assert_eq!(time.to_string(), "57 (38 to 63) ms");

@@ -284,11 +284,6 @@ pub(crate) const COUNTERS_APART: u64 = 64;
 pub(crate) const COUNTERS_APART_SHARE: f64 = 0.001;
 /// Possible difference between sums of rounded figures, as a share.
 pub(crate) const ROUNDED_SHARE: f64 = 0.01;
-/// Bytes that khugepaged may add without a fault in each of its rounds: 4096 pages are scanned in one (`pages_to_scan`), and 511 of
-/// 512 in a huge page may be new (`max_ptes_none`).
-pub(crate) const KHUGEPAGED_BYTES: f64 = (16_u64 << 20) as f64;
-/// Time from one of its rounds to the next, ns (`scan_sleep_millisecs`).
-pub(crate) const KHUGEPAGED_NS: f64 = 10e9;
 /// Share of all faults, 0 to 1, that sites may save beyond the avoidable curve. Chosen: each reading of
 /// memory is off by some dozens of pages, and changes between two readings are not seen.
 pub(crate) const CURVE_OFF: f64 = 0.05;

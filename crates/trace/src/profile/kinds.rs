@@ -77,9 +77,9 @@ impl Kinds {
         (self.of[kind as usize].faults > 0.0).then(|| self.intervals(kind).1)
     }
 
-    /// Minor faults whose own time is known.
+    /// Faults whose own time is known.
     pub(super) fn timed(&self) -> u64 {
-        self.minor_readings().map(|readings| readings.len() as u64).sum()
+        self.readings.iter().map(|readings| readings.len() as u64).sum()
     }
 
     /// Mean time of a fault of a kind, ns; `None` if none was recorded.
@@ -100,9 +100,9 @@ impl Kinds {
         weighted_percentile(&self.readings[kind as usize], 0.5)
     }
 
-    /// A percentile of the times of minor faults, ns.
+    /// A percentile of the times of all faults, ns.
     pub(super) fn percentile_ns(&self, p: f64) -> Option<f64> {
-        let mut all: Vec<(f64, f64)> = self.minor_readings().flatten().copied().collect();
+        let mut all: Vec<(f64, f64)> = self.readings.iter().flatten().copied().collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         weighted_percentile(&all, p)
     }
@@ -125,10 +125,5 @@ impl Kinds {
         }
         let least = self.all.least_ns(self.offset_doubt_ns).min(value);
         Interval { value, low: (value - below).max(least), high: value + above }
-    }
-
-    fn minor_readings(&self) -> impl Iterator<Item = &Vec<(f64, f64)>> {
-        let minor = |kind: &Kind| *kind != Kind::Major;
-        ALL.into_iter().zip(&self.readings).filter(move |(kind, _)| minor(kind)).map(|(_, readings)| readings)
     }
 }

@@ -8,10 +8,7 @@ use crate::fault::Faults;
 use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
-use crate::tuning::{
-    KHUGEPAGED_BYTES, KHUGEPAGED_NS, RECORDER_CERTAIN, RSS_NOISE_PAGES, TICK_NS, TICK_SPREADS,
-    TICKS_A_PROCESS,
-};
+use crate::tuning::{RECORDER_CERTAIN, RSS_NOISE_PAGES, TICK_NS, TICK_SPREADS, TICKS_A_PROCESS};
 
 /// Every figure of a run that a second source bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -174,8 +171,10 @@ impl Resident {
         let folio = host.mthp_bytes.iter().copied().max().map_or(page, |bytes| (bytes as f64).max(page));
         let huge = host.thp_bytes as f64;
         let has_huge = host.thp_bytes > 0 && !host.thp.is_empty() && host.thp != "never";
-        let huge_bytes = match observation.counts.huge_at_most {
-            Some(faults) => Some(faults as f64 * huge),
+        let counts = observation.counts;
+        // By faults, and by khugepaged without a fault.
+        let huge_bytes = match counts.huge_at_most {
+            Some(faults) => Some(faults.saturating_add(counts.huge_collapsed.unwrap_or(0)) as f64 * huge),
             None => (!has_huge).then_some(0.0),
         };
         let most = |row: &KindRow| row.interval.map_or(row.faults, |(_, high)| high) as f64;
@@ -186,12 +185,7 @@ impl Resident {
         let anonymous = rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec));
         let anonymous: f64 = anonymous.filter(takes_memory).map(|row| most(row) * folio).sum();
         let noise = RSS_NOISE_PAGES as f64 * page;
-        let collapsed = if has_huge {
-            KHUGEPAGED_BYTES * (1.0 + observation.usage.wall_ns as f64 / KHUGEPAGED_NS)
-        } else {
-            0.0
-        };
-        let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous + collapsed);
+        let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous);
         Self { faulted_bytes, grown_bytes: grown(observation, noise) }
     }
 }
