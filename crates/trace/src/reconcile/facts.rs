@@ -206,14 +206,16 @@ fn grown(observation: &Observation, noise: f64) -> f64 {
         records.filter(|r| is_event(&r.what, r.pid, r.tid)).map(|r| r.time_ns).collect();
     events.sort_unstable();
     let mut grown = 0.0;
-    // The lowest and the highest reading since the last fall, corrected for disturbed ones.
-    let (mut low, mut high, mut shift) = (0.0_f64, 0.0_f64, 0.0);
+    // The lowest and the highest reading since the last fall, corrected for disturbed ones. A process that was
+    // attached to had memory before.
+    let first = levels.first().map_or(0.0, |level| level.anon_bytes as f64);
+    let (mut low, mut high, mut shift) = (first, first, 0.0);
     for (index, level) in levels.iter().enumerate() {
         let bytes = level.anon_bytes as f64;
         let from_ns = if index < 2 { 0 } else { levels[index - 2].time_ns };
         let next = events.partition_point(|ns| *ns < from_ns);
         let until_ns = levels.get(index + 1).map_or(u64::MAX, |next| next.time_ns);
-        let before = index.checked_sub(1).map_or(0.0, |before| levels[before].anon_bytes as f64);
+        let before = index.checked_sub(1).map_or(first, |before| levels[before].anon_bytes as f64);
         if events.get(next).is_some_and(|ns| *ns <= until_ns) {
             shift += bytes - before;
         }

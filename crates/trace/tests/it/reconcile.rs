@@ -114,6 +114,18 @@ fn each_planted_contradiction_is_told_and_names_the_source_that_is_believed() {
     }
 }
 
+/// Memory that was there before a process was attached to did not grow, and khugepaged's came without a fault.
+#[test]
+fn memory_from_before_and_from_khugepaged_contradicts_no_fault() {
+    let mut o = sound();
+    plant_growth(&mut o);
+    o.counts.huge_collapsed = Some(32 * o.levels.len() as u64);
+    assert_eq!(checks(&Stat::from_observation(&o)), []);
+    let mut o = sound();
+    o.levels.iter_mut().for_each(|level| level.anon_bytes += 1 << 30);
+    assert_eq!(checks(&Stat::from_observation(&o)), []);
+}
+
 #[test]
 fn events_that_lost_records_are_believed_over_stretches_that_look_whole() {
     let mut o = scenario::touch_loop();
