@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use kernel::{FaultPath, bare};
 
 use crate::avoid::Point;
-use crate::cure::{self, Cure, Pattern, Remedy};
+use crate::cure::{self, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::filter::Filter;
 use crate::kind::Kind;
@@ -254,7 +254,6 @@ impl Findings {
         // Without an end no curve is known, and nothing rules a cure out.
         let is_known = !whole.rows.is_empty() && recording.footer.is_some();
         let no_cure = is_known.then(|| cure::why_none(&of_run, whole.all.records, stat.faults())).flatten();
-        let is_kept = of_run.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
@@ -290,7 +289,7 @@ impl Findings {
             wait_ns,
             faults: stat.faults(),
             most,
-            avoidable: knee.filter(|_| is_kept),
+            avoidable: knee,
             no_cure,
             selected: selection.of(&profile),
             tables: tables.collect(),

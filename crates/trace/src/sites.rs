@@ -129,7 +129,7 @@ impl Sites {
         let mut keys = Keys::default();
         let mut owners = Keys::default();
         let host = &recording.observation.host;
-        let refaulted = refault::refaulted(profile, &naming.touching, host.page_bytes);
+        let refaulted = refault::refaulted(profile);
         let (mut all, mut shown) = (Sum::new(), Sum::new());
         let mut sums: Vec<Sum> = Vec::new();
         let faults = profile.faults.iter().zip(&profile.basis).zip(refaulted);

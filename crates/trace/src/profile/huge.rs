@@ -25,9 +25,10 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
     // Populated pages are counted without a user-mode fault; each may be a huge page. khugepaged brings memory
     // without a fault.
-    let counted = observation.counts.user_faults.unwrap_or(0) + observation.counts.before_exec_faults;
-    let populated = observation.usage.minor_faults.saturating_sub(counted);
-    let collapsed = observation.counts.huge_collapsed.unwrap_or(0) as f64;
+    let counts = observation.counts;
+    let known = counts.user_faults.unwrap_or(0).saturating_add(counts.before_exec_faults);
+    let populated = observation.usage.minor_faults.saturating_sub(known);
+    let collapsed = counts.huge_collapsed.unwrap_or(0) as f64;
     let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).max(0.0));
     weights.collapsed = grown[0].min(collapsed);
     let [least, likely] = grown.map(|grown| (grown - collapsed).clamp(0.0, most));

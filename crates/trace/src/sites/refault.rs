@@ -1,76 +1,75 @@
 //! Faults and blocks -> the faults on memory that the program had given back.
 //!
-//! A fault counts if an earlier block of the same allocating site, freed by then, had covered its page: a
-//! pool would have kept the page. It is not known how long the page was gone.
+//! A process that kept its freed memory would need new memory only beyond the most that its blocks had at once. So
+//! a fault counts unless it lies in the part of its block that exceeded all before, wherever the block's address is:
+//! a vector that grows leaves a mapping and comes back in the heap. It is not known how long the memory was gone.
+//! Blocks count whole, so one that was hardly touched lets later ones look like refaults; the curve of the readings
+//! (`avoid`) bounds what a cure saves.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use crate::profile::{Block, Profile};
-use crate::recording::touching::Touching;
-
-/// Owner of a block: process, and the named function of its stack.
-type Owner = (u32, Option<(u32, u32)>);
 
 /// Whether each fault of the profile is a refault.
-pub(super) fn refaulted(profile: &Profile, touching: &Touching, page_bytes: u64) -> Vec<bool> {
-    let page_bytes = page_bytes.max(1);
+pub(super) fn refaulted(profile: &Profile) -> Vec<bool> {
     let blocks = &profile.blocks.blocks;
-    let owner =
-        |block: &Block| -> Owner { (block.pid, block.stack.and_then(|stack| touching.function(stack))) };
-    let mut died: Vec<(u64, &Block)> = blocks.iter().filter_map(|b| Some((b.died_ns?, b))).collect();
-    died.sort_by_key(|(time_ns, _)| *time_ns);
-    let mut died = died.into_iter().peekable();
-    let mut given_back: HashMap<Owner, Ranges> = HashMap::new();
+    let rooms = rooms(blocks);
     let is_refault = |fault: &crate::profile::Weighted| {
-        while let Some((_, block)) = died.next_if(|(time_ns, _)| *time_ns <= fault.time_ns) {
-            let last = block.addr.saturating_add(block.len_bytes.saturating_sub(1)) / page_bytes;
-            given_back.entry(owner(block)).or_default().add(block.addr / page_bytes, last + 1);
-        }
-        let block = fault.block.map(|block| &blocks[block as usize]);
-        let ranges = block.and_then(|block| given_back.get(&owner(block)));
-        ranges.is_some_and(|ranges| ranges.holds(fault.addr / page_bytes))
+        fault.block.is_some_and(|number| {
+            let number = number as usize;
+            fault.addr.saturating_sub(blocks[number].addr) < rooms[number]
+        })
     };
     profile.faults.iter().map(is_refault).collect()
 }
 
-/// Pages, as ranges that do not touch: begin -> end.
-#[derive(Debug, Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    fn add(&mut self, mut begin: u64, mut end: u64) {
-        while let Some((old_begin, old_end)) = self.0.range(..=end).next_back().map(|(b, e)| (*b, *e)) {
-            if old_end < begin {
-                break;
-            }
-            if old_begin <= begin && old_end >= end {
-                return;
-            }
-            self.0.remove(&old_begin);
-            (begin, end) = (begin.min(old_begin), end.max(old_end));
+/// Bytes of each block for which its process had had memory before.
+fn rooms(blocks: &[Block]) -> Vec<u64> {
+    let births = blocks.iter().enumerate().map(|(number, block)| (block.born_ns, true, number));
+    let deaths =
+        blocks.iter().enumerate().filter_map(|(number, block)| Some((block.died_ns?, false, number)));
+    let mut events: Vec<(u64, bool, usize)> = births.chain(deaths).collect();
+    // At the same instant the old one goes first: a realloc.
+    events.sort_unstable();
+    let mut rooms = vec![0; blocks.len()];
+    // Of each process the bytes in blocks now, and the most so far.
+    let mut held: HashMap<u32, (u64, u64)> = HashMap::new();
+    for (_, is_birth, number) in events {
+        let (block, (now, most)) = (&blocks[number], held.entry(blocks[number].pid).or_default());
+        if is_birth {
+            rooms[number] = most.saturating_sub(*now);
+            *now = now.saturating_add(block.len_bytes);
+            *most = (*most).max(*now);
+        } else {
+            *now = now.saturating_sub(block.len_bytes);
         }
-        self.0.insert(begin, end);
     }
-
-    fn holds(&self, page: u64) -> bool {
-        self.0.range(..=page).next_back().is_some_and(|(_, end)| page < *end)
-    }
+    rooms
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn block(pid: u32, born_ns: u64, died_ns: Option<u64>, len_bytes: u64) -> Block {
+        Block { pid, born_ns, died_ns, len_bytes, ..Block::default() }
+    }
+
     #[test]
-    fn ranges_that_meet_are_one() {
-        let mut ranges = Ranges::default();
-        for (begin, end) in [(10, 20), (30, 40), (20, 30), (5, 6), (12, 14)] {
-            ranges.add(begin, end);
-        }
-        assert_eq!(ranges.0, BTreeMap::from([(5, 6), (10, 40)]));
-        assert_eq!(
-            [4, 5, 6, 10, 39, 40].map(|page| ranges.holds(page)),
-            [false, true, false, true, true, false]
-        );
+    fn what_exceeds_the_most_so_far_is_new_and_all_else_was_there() {
+        let blocks = [
+            block(1, 0, Some(10), 100),
+            block(1, 5, Some(10), 50),
+            block(1, 10, None, 120),
+            block(1, 11, None, 60),
+            block(2, 12, None, 60),
+        ];
+        assert_eq!(rooms(&blocks), [0, 0, 150, 30, 0]);
+    }
+
+    #[test]
+    fn a_block_that_is_moved_makes_room_for_itself() {
+        let grown = [block(1, 0, Some(5), 100), block(1, 5, Some(7), 200), block(1, 8, None, 200)];
+        assert_eq!(rooms(&grown), [0, 100, 200]);
     }
 }
