@@ -52,6 +52,39 @@ def take_short(to):
                     table.row(name, number, verb.__name__, *row)
 
 
+# Ways of strangers.c. A user can't see the faults of the last.
+WAYS = ["blocks", "large-blocks", "downwards", "across", "threads", "shared", "file-read", "file-private", "child-copies", "parent-copies",
+        "zero-first", "again", "stack", "huge", "mixed", "heap", "grown", "bss", "computing", "children", "system-call"]
+STRANGERS_FIELDS = ["way", "user", "load", "round", "before_s", "after_s", "value_s", "low_s", "high_s", "system_s", "cpu_s"]
+
+
+def strangers_row(to, way, user):
+    program = os.path.abspath("strangers")
+    own = lambda: int(output([program, way], user)) / 1e9
+    before = own()
+    stat = json.loads(output([to.faultless, "stat", "--json", "-o", "-", "--", program, way], user).partition("\n")[2])
+    seconds, usage = stat["time"]["seconds"], stat["usage"]
+    ends = [seconds[end] for end in ("value", "low", "high")]
+    return [before, own(), *ends, usage["system_ns"] / 1e9, (usage["user_ns"] + usage["system_ns"]) / 1e9]
+
+
+@topic("strangers", rounds=5)
+def take_strangers(to):
+    """* `stat` beside the clocks of programs that time their own faults, idle and beside a process that takes huge pages"""
+    to.built("strangers", "strangers.c", "-O1", "-fno-builtin")
+    with to.table("strangers", STRANGERS_FIELDS) as table:
+        for number in range(to.rounds):
+            for load in ("idle", "beside hog"):
+                hog = subprocess.Popen([os.path.abspath("strangers"), "hog"]) if load != "idle" else None
+                for _, order in rounds(1, itertools.product(WAYS, ("root", "nobody")), name=f"strangers, {load}, {number + 1}"):
+                    for way, user in order:
+                        warm(600)
+                        table.row(way, user, load, number, *strangers_row(to, way, None if user == "root" else user))
+                if hog:
+                    hog.kill()
+                    hog.wait()
+
+
 # Program -> its planted regressions, and the function that must be named. Python 3.12 or later names its functions.
 PLANTED = {"./planted-c": {"leak": "load_rows", "index": "build_index", "passes": "sort_passes", "stack": "walk", "copy": "run_child", "sparse": "fill_table"},
            "./python planted.py": {"strings": "parse_rows", "index": "make_index"}, "./planted-rs": {"clone": "collect_numbers", "tree": "grow_tree"}}

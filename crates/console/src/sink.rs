@@ -44,7 +44,9 @@ const MOST_LINKS: u32 = 40;
 impl Sink {
     /// A file to be written as a whole at the end. Fails now if it can't be written.
     pub fn file(path: &Path) -> Result<Self, Failure> {
-        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
+        if path == Path::new("-") {
+            return Self::stdout();
+        }
         let failure = |error: io::Error| {
             Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
         };
@@ -75,9 +77,18 @@ impl Sink {
         }
     }
 
+    /// Standard output as it is open: another user may not open what it leads to again.
+    fn stdout() -> Result<Self, Failure> {
+        let own = io::stdout().as_fd().try_clone_to_owned();
+        let own = own.map_err(|error| Failure(format!("standard output: {}; name a FILE", reason(&error))))?;
+        Ok(Self::Behind("standard output".into(), File::from(own)))
+    }
+
     /// A file to append the report to; it is created if missing. Fails now if it can't be written.
     pub fn appended(path: &Path) -> Result<Self, Failure> {
-        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
+        if path == Path::new("-") {
+            return Self::stdout();
+        }
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
             Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
         })?;
