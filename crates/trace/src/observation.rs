@@ -156,6 +156,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whether a user's events ended before the program, and their clock with them: a set-user-ID program began.
+    pub fn were_taken_away(&self, usage: &Usage) -> bool {
+        let is_short = |ns| ns < usage.cpu_ns() / 2;
+        self.user_faults.is_some() && self.all_faults.is_none() && self.cpu_ns.is_some_and(is_short)
+    }
+
     /// Faults that could be recorded: of all modes if those were counted, else of user mode.
     pub fn recordable(&self) -> Option<u64> {
         self.all_faults.or(self.user_faults)

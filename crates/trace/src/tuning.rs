@@ -57,7 +57,7 @@ pub(crate) const SERIAL_FAULTS: usize = 2000;
 pub(crate) const SERIAL_RATIO: f64 = 1.25;
 
 /// Samples of the fault path below which no phases are given (by hand: single phases wander below it).
-pub(crate) const PHASE_SAMPLES: u64 = 5000;
+pub(crate) const PHASE_SAMPLES: u64 = 400;
 
 /// Readings of the counters below which no avoidable curve is drawn: the order of faults and releases is lost.
 pub(crate) const CURVE_READINGS: usize = 8;

@@ -144,10 +144,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u6
     let kernel = take(kernel.unwrap_or(0));
     let rest_kind = match (user, kernel_known) {
         (None, _) => Kind::Unknown,
-        // A user's events, and their clock, end when a set-user-ID program begins.
-        (Some(_), None) if left > waited / 2 && counts.cpu_ns.is_some_and(|ns| ns < usage.cpu_ns() / 2) => {
-            Kind::Unknown
-        }
+        (Some(_), None) if left > waited / 2 && counts.were_taken_away(usage) => Kind::Unknown,
         (Some(_), Some(_)) => Kind::Populate,
         (Some(_), None) => Kind::KernelOrPopulate,
     };

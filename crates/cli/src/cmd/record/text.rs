@@ -45,8 +45,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     let lost = recorded.event_losses.as_ref();
     let lost = lost.map_or(recorded.lost, |losses| losses.iter().map(|loss| loss.lost).sum());
     text.extend(lost_records(lost, recorded.recorded).map(|note| format!("faultless: {note}\n")));
-    let seen = recorded.counts.user_faults.unwrap_or(faults);
-    if seen * 10 < faults && faults > 1000 {
+    if recorded.counts.were_taken_away(&usage) {
         text += "faultless: the kernel took the events away, as from a set-user-ID program: run as root to see into it\n";
     }
     for wait4 in recorded.sources.iter().filter(|source| source.source == "wait4" && !source.note.is_empty())
