@@ -80,7 +80,8 @@ impl Sink {
     /// Standard output as it is open: another user may not open what it leads to again.
     fn stdout() -> Result<Self, Failure> {
         let own = io::stdout().as_fd().try_clone_to_owned();
-        let own = own.map_err(|error| Failure(format!("standard output: {}; name a FILE", reason(&error))))?;
+        let own =
+            own.map_err(|error| Failure(format!("standard output: {}; name a FILE", reason(&error))))?;
         Ok(Self::Behind("standard output".into(), File::from(own)))
     }
 

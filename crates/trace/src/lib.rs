@@ -19,6 +19,7 @@ pub mod advice;
 pub mod avoid;
 pub mod budget;
 pub mod change;
+mod clock;
 pub mod compare;
 pub mod cure;
 pub mod diff;

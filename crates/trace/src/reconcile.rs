@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::{Bytes, Count, Nanos};
 
 pub(crate) use checks::check;
-pub(crate) use facts::{Facts, time_bound};
+pub(crate) use facts::{Facts, TimeBound, time_bound};
 
 /// Two sources that can't both be right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,6 @@
 //! This file is the shape of the answer; `answer` computes it from an [`Observation`](crate::Observation).
 
 mod answer;
-mod kernel;
 pub(crate) mod missing;
 mod serial;
 
@@ -13,13 +12,15 @@ use crate::observation::{Exit, Host, SourceNote, Usage};
 use crate::reconcile::Disagreement;
 
 pub use crate::avoid::{Curve, Point};
+pub(crate) use crate::clock::is_in_fault_path;
+pub use crate::clock::{
+    KernelTime, LOCKS, PhaseShare, kernel_time, lock_of, phase_of_function, phase_of_stack,
+};
 pub use crate::kind::{Kind, KindRow, Source};
 pub use crate::measurement::Interval;
 pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use answer::lost_records;
-pub(crate) use kernel::is_in_fault_path;
-pub use kernel::{LOCKS, kernel_time, lock_of, phase_of_function, phase_of_stack};
 pub use missing::{Missing, Part};
 
 /// The loss of one run to page faults. This is also the JSON document of `stat --json`.
@@ -110,27 +111,4 @@ pub enum Serialisation {
         /// Why.
         why: String,
     },
-}
-
-/// Kernel CPU time by purpose, from samples of the CPU clock.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KernelTime {
-    /// Samples in all, user mode included.
-    pub samples: u64,
-    /// Samples in the page-fault path. [`Stat::time`] gives its time more precisely: samples include the
-    /// recorder, and are late in code that runs with interrupts off.
-    pub fault_samples: u64,
-    /// Seconds in unmapping, exit and madvise that releases pages.
-    pub release_seconds: Interval,
-    /// Share of the time in faults by phase, 0 to 1; `None` with too few samples.
-    pub phases: Option<Vec<PhaseShare>>,
-}
-
-/// One phase of the fault path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PhaseShare {
-    /// `zeroing`, `page allocation`, `memcg`, `LRU`, `page table`, `locks`, `entry`, `other`.
-    pub phase: String,
-    /// Share with its interval.
-    pub share: Interval,
 }

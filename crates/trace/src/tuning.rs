@@ -59,6 +59,10 @@ pub(crate) const SERIAL_RATIO: f64 = 1.25;
 /// Samples of the fault path below which no phases are given (by hand: single phases wander below it).
 pub(crate) const PHASE_SAMPLES: u64 = 400;
 
+/// Samples of the CPU clock in the fault path from which on they bound the time in faults: a tenth of it. `record` as root of
+/// a program that reads files into new memory notices.
+pub(crate) const CLOCK_SAMPLES: u64 = 200;
+
 /// Readings of the counters below which no avoidable curve is drawn: the order of faults and releases is lost.
 pub(crate) const CURVE_READINGS: usize = 8;
 /// If n bursts all found the same, a part of 3/n of the program may differ from them with 95 % confidence

@@ -103,7 +103,7 @@ fn text_of_a_short_run_gives_ranges() {
 #[test]
 fn text_of_a_short_run_as_root_has_the_kernels_side() {
     text_is!("short_root", short_as_root());
-    assert!(text(&stat(&short_as_root()), false, None).contains("Kernel (14 000 samples"));
+    assert!(text(&stat(&short_as_root()), false, None).contains("Kernel (9 000 samples"));
     assert!(!text(&stat(&short()), false, None).contains("Kernel"));
 }
 

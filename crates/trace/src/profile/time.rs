@@ -10,6 +10,7 @@ use super::kinds::Kinds;
 use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
+use crate::reconcile::TimeBound;
 use crate::tuning::{
     CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL,
 };
@@ -151,10 +152,14 @@ fn calibrated(
 }
 
 impl FaultTime {
-    /// Cuts the seconds to a bound that they can't exceed.
-    pub(crate) fn cut(&mut self, bound: f64, cpu_ns: f64) {
-        self.seconds = self.seconds.map(|seconds| seconds.min(bound));
+    /// Cuts the seconds to a bound that they can't exceed. Returns the part of them that is left.
+    pub(crate) fn cut(&mut self, bound: &TimeBound, cpu_ns: f64) -> f64 {
+        let Interval { value, low, high } = self.seconds.times(1e9);
+        let part = if value > bound.ns { bound.likely_ns / value } else { 1.0 };
+        let seconds = Interval { value: value * part, low: low * part, high: high.min(bound.ns) };
+        self.seconds = seconds.times(1e-9);
         self.share = share(self.seconds, cpu_ns);
+        part
     }
 }
 

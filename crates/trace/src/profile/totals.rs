@@ -96,8 +96,7 @@ impl Totals {
         };
         let disagreements = reconcile::check(&facts);
         if let (Some(time), Some(bound)) = (&mut time, facts.bound) {
-            let part = bound.ns / 1e9 / time.seconds.value;
-            time.cut(bound.ns / 1e9, cpu_ns as f64);
+            let part = time.cut(&bound, cpu_ns as f64);
             if part < 1.0 {
                 cut(profile, &mut rows, part);
             }

@@ -90,12 +90,7 @@ fn growth(f: &Facts) -> Option<Disagreement> {
 fn time(f: &Facts) -> Option<Disagreement> {
     let (time, bound) = (f.time_ns?, f.bound?);
     (time.low > bound.ns).then_some(())?;
-    let source = if bound.is_cpu {
-        "the CPU time"
-    } else {
-        "the system time, with the traps and the error of the kernel's clock"
-    };
-    let figures = [("times of the faults", time.value), (source, bound.ns)];
+    let figures = [("times of the faults", time.value), (bound.source, bound.ns)];
     let why = "The faults waited (locks, reclaim, the hypervisor), or were read too long. All times are cut to it alike.";
     found(Check::Time, Unit::Ns, figures, Believed::Second, why)
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use crate::clock::fault_share;
 use crate::fault::Faults;
 use crate::kind::{Kind, KindRow};
 use crate::measurement::Interval;
@@ -55,12 +56,13 @@ pub(crate) struct Facts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeBound {
     pub(crate) ns: f64,
-    /// It is the CPU time, not the system time.
-    pub(crate) is_cpu: bool,
+    /// What times beyond it are cut to: the bound itself, or the estimate behind it.
+    pub(crate) likely_ns: f64,
+    pub(crate) source: &'static str,
 }
 
-/// Faults run in the kernel, except for the trap, so their time is part of the system time. The kernel is
-/// assumed to split CPU time by its tick. Then two ticks of each process may be on the wrong side, and ticks
+/// Faults run in the kernel, except for the trap, so their time is part of the system time, and of what samples of the CPU
+/// clock show in the fault path. The kernel is assumed to split CPU time by its tick. Then two ticks of each process may be on the wrong side, and ticks
 /// scatter as draws do. The sum of user and system time is always exact.
 pub(crate) fn time_bound(
     observation: &Observation,
@@ -82,8 +84,18 @@ pub(crate) fn time_bound(
     // Without records of forks the processes are not known, and the ticks scatter at least.
     let ticks_ns = processes(observation).unwrap_or(1) as f64 * TICKS_A_PROCESS * TICK_NS;
     let ns = system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns);
-    let is_cpu = ns >= cpu_ns;
-    Some(TimeBound { ns: if is_cpu { cpu_ns } else { ns.max(0.0) }, is_cpu })
+    let clock_ns = observation.kernel.as_ref().and_then(fault_share).map(|share| share.times(all_ns));
+    let bound = |ns: f64, source| TimeBound { ns: ns.max(0.0), likely_ns: ns.max(0.0), source };
+    let bounds = [
+        Some(bound(cpu_ns, "the CPU time")),
+        Some(bound(ns, "the system time, with the traps and the error of the kernel's clock")),
+        clock_ns.map(|clock_ns| TimeBound {
+            ns: clock_ns.high + trap_ns,
+            likely_ns: clock_ns.value + trap_ns,
+            source: "the samples of the CPU clock in the fault path",
+        }),
+    ];
+    bounds.into_iter().flatten().min_by(|a, b| a.ns.total_cmp(&b.ns))
 }
 
 /// Processes of the run; `None` without records of forks.

@@ -1,7 +1,7 @@
 //! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
 use super::missing::{self, missing};
-use super::{FaultTime, Kind, KindRow, Source, Stat, kernel, serial};
+use super::{FaultTime, Kind, KindRow, Source, Stat, kernel_time, serial};
 use crate::avoid;
 use crate::fault::Faults;
 use crate::measurement::{Count, Percent};
@@ -57,7 +57,7 @@ impl Stat {
         details.extend(avoid_notes.iter().filter(told).cloned());
         let no_curve = avoid_notes.first().filter(|_| avoidable.is_none()).cloned();
         notes.extend(avoid_notes);
-        let (kernel, no_phases) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
+        let (kernel, no_phases) = observation.kernel.as_ref().map(kernel_time).unzip();
         let no_phases = no_phases.flatten();
         details.extend(no_phases.clone());
         notes.extend(no_phases.clone());

@@ -1,7 +1,7 @@
 //! Observations with one contradiction each: it is reported, the right source is believed, and the figure
 //! follows.
 
-use faultless_trace::observation::{EventLoss, Level, Observation, Record, What};
+use faultless_trace::observation::{EventLoss, KernelSamples, Level, Observation, Record, What};
 use faultless_trace::reconcile::{Believed, Check};
 use faultless_trace::stat::Kind;
 use faultless_trace::{Stat, observation::Access};
@@ -124,6 +124,26 @@ fn memory_from_before_and_from_khugepaged_contradicts_no_fault() {
     let mut o = sound();
     o.levels.iter_mut().for_each(|level| level.anon_bytes += 1 << 30);
     assert_eq!(checks(&Stat::from_observation(&o)), []);
+}
+
+/// Samples of the CPU clock in the fault path bound the time, and leave it an interval. What records the faults is no part of it.
+#[test]
+fn times_beyond_the_cpu_clocks_samples_are_cut_to_them() {
+    let mut o = sound();
+    let before = Stat::from_observation(&o).time.unwrap();
+    let stack =
+        |leaf: &str, n| ([leaf, "handle_mm_fault", "asm_exc_page_fault"].map(str::to_owned).to_vec(), n);
+    let percent = (before.share.value * 100.0) as u64;
+    let of = |percent: u64, recording| {
+        let stacks = vec![stack("clear_page_erms", 40 * percent), stack("perf_swevent_event", recording)];
+        Some(KernelSamples { period_ns: o.usage.cpu_ns() / 4_000, total: 4_000, stacks })
+    };
+    (o.kernel, o.usage.system_ns) = (of(percent / 2, 2_000 - 20 * percent), o.usage.system_ns);
+    let stat = Stat::from_observation(&o);
+    let (cut, ratio) = (stat.time.as_ref().unwrap().seconds, before.seconds.value / 2.0);
+    assert!((cut.value / ratio - 1.0).abs() < 0.1, "{cut:?}, half of {before:?}");
+    assert!(cut.low < 0.99 * cut.value && cut.value < 0.99 * cut.high, "{cut:?}");
+    assert_eq!(checks(&stat), [Check::Time]);
 }
 
 #[test]

@@ -337,5 +337,5 @@ fn kernel_samples() -> KernelSamples {
     ];
     stacks.push((vec!["exc_page_fault".into(), "asm_exc_page_fault".into()], 900));
     stacks.push((vec!["zap_pte_range".into(), "unmap_vmas".into()], 1500));
-    KernelSamples { period_ns: 40_000, total: 14_000, stacks }
+    KernelSamples { period_ns: 40_000, total: 9_000, stacks }
 }

@@ -7,10 +7,34 @@
 //! runs, hence the intervals and the minimum: a sample taken with interrupts off lands on the next
 //! instruction that enables them, so "entry" gets too many.
 
-use super::{KernelTime, PhaseShare};
-use crate::measurement::{Count, share_interval};
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::{Count, Interval, share_interval};
 use crate::observation::KernelSamples;
-use crate::tuning::PHASE_SAMPLES;
+use crate::tuning::{CLOCK_SAMPLES, PHASE_SAMPLES};
+
+/// Kernel CPU time by purpose, from samples of the CPU clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelTime {
+    /// Samples in all, user mode included.
+    pub samples: u64,
+    /// Samples in the page-fault path. Timed faults give its time more precisely: samples
+    /// include the recorder, and are late in code that runs with interrupts off.
+    pub fault_samples: u64,
+    /// Seconds in unmapping, exit and madvise that releases pages.
+    pub release_seconds: Interval,
+    /// Share of the time in faults by phase, 0 to 1; `None` with too few samples.
+    pub phases: Option<Vec<PhaseShare>>,
+}
+
+/// One phase of the fault path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseShare {
+    /// `zeroing`, `page allocation`, `memcg`, `LRU`, `page table`, `locks`, `entry`, `other`.
+    pub phase: String,
+    /// Share with its interval.
+    pub share: Interval,
+}
 
 /// Phases with their prefixes of function names; the first matching phase wins. A leading `*` means "anywhere
 /// in the name".
@@ -191,6 +215,7 @@ const FAULT_PATH: [&str; 6] = [
     "do_user_addr_fault",
     "do_mem_abort",
 ];
+const RECORDING: [&str; 4] = ["perf_", "__perf_", "___perf_", "bpf_"];
 const RELEASE: [&str; 17] = [
     "unmap_",
     "zap_",
@@ -253,6 +278,19 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
         )
     });
     (time, note)
+}
+
+/// Share of the CPU time that the clock's samples show in the fault path, what recording does there left out; `None` for few
+/// samples.
+pub(crate) fn fault_share(samples: &KernelSamples) -> Option<Interval> {
+    let is_work = |stack: &[String]| is_in_fault_path(stack) && !stack.iter().any(|f| is_any(f, &RECORDING));
+    let work = samples
+        .stacks
+        .iter()
+        .filter(|(stack, _)| is_work(stack))
+        .map(|(_, n)| *n)
+        .fold(0, u64::saturating_add);
+    (work >= CLOCK_SAMPLES).then(|| share_interval(work as f64, samples.total.max(work) as f64))
 }
 
 /// Whether a stack is in the fault path.
