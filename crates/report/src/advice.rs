@@ -4,8 +4,9 @@
 
 use std::fmt::Write;
 
-use faultless_trace::advice::{Advice, Score, Standing};
+use faultless_trace::advice::{Advice, Reason, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::rounds::{FaultTime, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
@@ -116,11 +117,10 @@ fn times(out: &mut String, advice: &Advice, style: &Style) {
     let ratio_of = || Head { name: "ratio, 95 %", width: 20, of_last: true };
     let heads = [figure("wall"), ratio_of(), figure("CPU"), ratio_of(), figure("peak RSS")];
     let row = |(index, score): (usize, &Score)| {
-        let own = if index == 0 { "1" } else { "-" };
-        let [of_wall, of_cpu] =
-            [score.wall, score.cpu].map(|interval| interval.map_or(own.into(), |interval| ratio(&interval)));
-        let (wall, cpu) = (Nanos(score.wall_ns).to_string(), Nanos(score.cpu_ns).to_string());
-        vec![wall, of_wall, cpu, of_cpu, bytes(score.peak_rss_bytes).to_string()]
+        let Figures { wall_ns, cpu_ns, peak_rss_bytes, .. } = &score.figures;
+        let of = |time: &Quantity| [Nanos(time.median.value).to_string(), beside(index, time)];
+        let [[wall, of_wall], [cpu, of_cpu]] = [wall_ns, cpu_ns].map(of);
+        vec![wall, of_wall, cpu, of_cpu, bytes(peak_rss_bytes.median.value).to_string()]
     };
     let rows: Vec<Vec<String>> = advice.scores.iter().enumerate().map(row).collect();
     style.table(out, advice, &heads, &rows);
@@ -130,10 +130,9 @@ fn faults(out: &mut String, advice: &Advice, style: &Style) {
     let heads = ["faults, 95 %", "CPU time in faults, 95 %"];
     let heads = heads.map(|name| Head { name, width: 30, of_last: false });
     let row = |score: &Score| {
-        let time = score
-            .fault_time
-            .map_or("-".into(), |time| with_interval(&time.seconds, |seconds| Seconds(seconds).to_string()));
-        vec![with_interval(&score.faults, |faults| count(faults).to_string()), time]
+        let Figures { faults, fault_time, .. } = &score.figures;
+        let time = fault_time.map_or("-".into(), |time| in_faults(&time));
+        vec![with_interval(&faults.median, |faults| count(faults).to_string()), time]
     };
     let rows: Vec<Vec<String>> = advice.scores.iter().map(row).collect();
     style.table(out, advice, &heads, &rows);
@@ -169,32 +168,26 @@ pub fn json(advice: &Advice) -> String {
 
 /// The wall time of each arm as bars, with the time and ratio of the table.
 pub fn svg(advice: &Advice) -> String {
-    let bars: Vec<Bar> = advice
-        .scores
-        .iter()
-        .enumerate()
-        .map(|(index, score)| {
-            // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
-            let wall_ms = score.wall_ns / 1e6;
-            let ratio = score.wall.filter(|wall| has_ends(wall) && wall.value > 0.0);
-            let end =
-                |of: fn(Interval) -> f64| ratio.map_or(wall_ms, |ratio| wall_ms * of(ratio) / ratio.value);
-            let own = if index == 0 { "1".to_owned() } else { "-".to_owned() };
-            let of_wall = score.wall.map_or(own, |wall| self::ratio(&wall));
-            Bar {
-                label: score.arm.name.clone(),
-                value: wall_ms,
-                low: end(|ratio| ratio.low),
-                high: end(|ratio| ratio.high),
-                note: format!("{}, {of_wall}", Nanos(score.wall_ns)),
-                highlight: advice.winner == Some(index),
-            }
-        })
-        .collect();
+    let bar = |(index, score): (usize, &Score)| {
+        // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
+        let wall = &score.figures.wall_ns;
+        let wall_ms = wall.median.value / 1e6;
+        let ratio = wall.ratio.filter(|ratio| has_ends(ratio) && ratio.value > 0.0);
+        let ends = ratio.map_or(Interval::around(wall_ms, 0.0), |ratio| ratio.times(wall_ms / ratio.value));
+        Bar {
+            label: score.arm.name.clone(),
+            value: wall_ms,
+            low: ends.low,
+            high: ends.high,
+            note: format!("{}, {}", Nanos(wall.median.value), beside(index, wall)),
+            highlight: advice.winner == Some(index),
+        }
+    };
+    let bars: Vec<Bar> = advice.scores.iter().enumerate().map(bar).collect();
     let subtitle = format!(
-        "{}. Time and its ratio with 95 % intervals, {} rounds: {}",
+        "{}. Time and its ratio with 95 % intervals, {}: {}",
         verdict(advice),
-        advice.rounds,
+        Count(u64::from(advice.rounds)).of("round"),
         text::command(&advice.command)
     );
     svg::bars("Wall time under each cure, ms", &subtitle, &bars)
@@ -202,7 +195,7 @@ pub fn svg(advice: &Advice) -> String {
 
 /// The verdict in one sentence.
 fn headline(advice: &Advice) -> String {
-    let base = &advice.scores[0];
+    let base = &advice.scores[0].figures;
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {
         Some(score) => {
@@ -214,13 +207,14 @@ fn headline(advice: &Advice) -> String {
                     format!("{} to {} %", less(ratio.high), less(ratio.low))
                 }
             };
-            let (left, all) = (count(score.faults.value), count(base.faults.value));
+            let (left, all) = (&score.figures.faults, &base.faults);
+            let [left, all] = [left, all].map(|faults| count(faults.median.value));
             let faults = format!("{left} instead of {all} faults");
             format!("{verdict} ({range}), {faults}")
         }
         None => base.fault_time.map_or(verdict.clone(), |time| {
-            let taken = with_interval(&time.seconds, |seconds| Seconds(seconds).to_string());
-            format!("{verdict}: page faults take {taken} of {} CPU time", Nanos(base.cpu_ns))
+            let cpu = Nanos(base.cpu_ns.median.value);
+            format!("{verdict}: page faults take {} of {cpu} CPU time", in_faults(&time))
         }),
     }
 }
@@ -228,17 +222,17 @@ fn headline(advice: &Advice) -> String {
 /// The verdict in a few words.
 fn verdict(advice: &Advice) -> String {
     let Some(winner) = advice.winner else {
-        let any =
-            |standings: &[Standing]| advice.scores.iter().any(|score| standings.contains(&score.standing));
+        let any = |standing| advice.scores.iter().any(|score| score.standing == Some(standing));
+        let for_a = |reason| advice.scores.iter().any(|score| score.reason == Some(reason));
         return if advice.rounds == 0 {
             "No verdict, for no round was finished"
         } else if advice.rounds == 1 {
             "No verdict from one round"
         } else if advice.scores.len() == 1 {
             "No cure can be tried here"
-        } else if any(&[Standing::TooMuchMemory]) {
+        } else if for_a(Reason::TooMuchMemory) {
             "Nothing helps within the memory allowed"
-        } else if any(&[Standing::NotCertain, Standing::SmallGain, Standing::SameFaults]) {
+        } else if any(Standing::NotCertain) || for_a(Reason::SameFaults) {
             "Nothing is shown to help"
         } else {
             "Nothing helps"
@@ -260,13 +254,15 @@ enum Gain {
 
 /// What the winner saves: elapsed time. If that is not certain, CPU time.
 fn gain(score: &Score) -> (Gain, Interval) {
-    let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
+    let Figures { wall_ns, cpu_ns, .. } = &score.figures;
+    let (wall, cpu) = (wall_ns.ratio.unwrap_or_default(), cpu_ns.ratio.unwrap_or_default());
     if wall.high < 1.0 { (Gain::Time, wall) } else { (Gain::Cpu, cpu) }
 }
 
 fn memory_cost(winner: &Score, base: &Score) -> String {
-    let more = winner.peak_rss_bytes - base.peak_rss_bytes;
-    let share = 100.0 * more / base.peak_rss_bytes;
+    let [own, base] = [winner, base].map(|score| score.figures.peak_rss_bytes.median.value);
+    let more = own - base;
+    let share = 100.0 * more / base;
     if more.abs() < 1e6 || share.abs() < 1.0 {
         return "hardly any memory".into();
     }
@@ -274,11 +270,18 @@ fn memory_cost(winner: &Score, base: &Score) -> String {
     format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))
 }
 
-fn ratio(interval: &Interval) -> String {
-    match interval {
-        i if has_ends(i) => format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high),
-        i => format!("{:.3} (one round)", i.value),
+/// `0.312 (0.298-0.331)`, of the time of one arm as a ratio to the baseline's.
+fn beside(index: usize, time: &Quantity) -> String {
+    match time.ratio {
+        None if index == 0 => "1".into(),
+        None => "-".into(),
+        Some(i) if has_ends(&i) => format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high),
+        Some(i) => format!("{:.3} (one round)", i.value),
     }
+}
+
+fn in_faults(time: &FaultTime) -> String {
+    with_interval(&time.seconds, |seconds| Seconds(seconds).to_string())
 }
 
 /// `223 ms (201 ms-245 ms)`. Without an interval, or if both ends read the same, the figure alone.

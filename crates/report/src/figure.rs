@@ -370,7 +370,11 @@ mod tests {
         assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "24 (12 to 40) ms");
         assert_eq!(nanos(5e6, 0.0, 8.31e6), "5.0 (0 to 8.4) ms");
         assert_eq!(nanos(3e6, 2e3, 12e6), "3.0 (0 to 12) ms");
-        assert_eq!(nanos(24.6e6, 12.4e6, 25e6), "25 (12 to 25) ms", "an end is no reason to hide the estimate");
+        assert_eq!(
+            nanos(24.6e6, 12.4e6, 25e6),
+            "25 (12 to 25) ms",
+            "an end is no reason to hide the estimate"
+        );
         assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.50 (0.16 to 1.2) s");
         assert_eq!(share(0.43, 0.0, 1.0), "43 (0 to 100) %");
         assert_eq!(share(0.44, 0.22, 0.88), "44 (22 to 88) %");
