@@ -26,6 +26,8 @@ use faultless_trace::stat::{Interval, Source};
 
 /// The number of rounds, when the user names none, fits this time within its bounds.
 const BUDGET: Duration = Duration::from_secs(40);
+/// From then on it is told how long the rounds will take: one warm-up of a short program says little.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
 const RECORDED_EVERY: u32 = 4;
 /// Recorded runs of each arm, if there are as many rounds. With three, the median holds even if one is an
@@ -81,6 +83,7 @@ impl Bench {
         let arms = self.ways.len();
         let engine = Engine::new(self.input, "{bar:30} {pos}/{len} {msg}", arms as u64);
         let mut session = Session {
+            begin: Instant::now(),
             ways: &self.ways,
             engine,
             warm: Warm::new(self.virtual_machine),
@@ -90,8 +93,7 @@ impl Bench {
         let mut rounds = None;
         let ended = session.warm_up(self.same_output).and_then(|cost| {
             let wanted = *rounds.insert(runs.unwrap_or_else(|| cost.rounds_that_fit(&self.rounds)));
-            tell(&self.what, wanted, cost.of(wanted));
-            session.rounds(wanted, cost.of(wanted))
+            session.rounds(wanted, cost, |left| tell(&self.what, wanted, left))
         });
         session.engine.bar.finish_and_clear();
         let Session { series, untimed, .. } = session;
@@ -125,7 +127,7 @@ fn about(time: Duration) -> String {
     format!("{seconds:.*} s", usize::from(seconds < 9.95))
 }
 
-/// What a run of each arm takes, as the warm-up shows it.
+/// What a timed run and a recorded run of each arm take.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     timed: Duration,
@@ -133,18 +135,20 @@ struct Cost {
 }
 
 impl Cost {
-    /// Of so many rounds, with the recorded runs among them.
-    fn of(self, rounds: u32) -> Duration {
-        self.timed * rounds + self.recorded * recorded(rounds)
+    /// Of the rounds from `round` on, with the recorded runs among them.
+    fn left(self, round: u32, rounds: u32) -> Duration {
+        let recorded = (round..rounds).filter(|&round| is_recorded(round, rounds)).count();
+        self.timed * (rounds - round) + self.recorded * recorded as u32
     }
 
     fn rounds_that_fit(self, bounds: &RangeInclusive<u32>) -> u32 {
-        bounds.clone().rev().find(|rounds| self.of(*rounds) <= BUDGET).unwrap_or(*bounds.start())
+        bounds.clone().rev().find(|&rounds| self.left(0, rounds) <= BUDGET).unwrap_or(*bounds.start())
     }
 }
 
 /// The runs of a comparison so far.
 struct Session<'a> {
+    begin: Instant,
     ways: &'a [Way],
     engine: Engine,
     warm: Warm,
@@ -205,24 +209,32 @@ impl Session<'_> {
         });
     }
 
-    /// The rounds that count, which take `all`. An interrupted round leaves no timed run behind.
-    fn rounds(&mut self, rounds: u32, all: Duration) -> Result<(), Stop> {
-        let arms = self.ways.len();
-        let bar = self.engine.bar.clone();
+    /// The rounds that count. An interrupted round leaves no timed run behind. `cost` is the warm-up's. `tell` gets the
+    /// time that is left, once enough has been seen.
+    fn rounds(&mut self, rounds: u32, mut cost: Cost, tell: impl Fn(Duration)) -> Result<(), Stop> {
+        let (arms, bar) = (self.ways.len(), self.engine.bar.clone());
         bar.reset();
         bar.set_length(arms as u64 * u64::from(rounds + recorded(rounds)));
+        let (mut spent, mut recordings, mut is_told) = (Cost::default(), 0, false);
         for round in 0..rounds {
-            let done = bar.position() as f64 / bar.length().unwrap_or(1) as f64;
-            let left = about(all.mul_f64(1.0 - done));
-            let about = format!("about {left} left, round {} of {rounds}", round + 1);
+            let left = cost.left(round, rounds);
+            if !is_told && (self.begin.elapsed() >= TOLD_AFTER || round + 1 == rounds) {
+                tell(left);
+                is_told = true;
+            }
+            let about = format!("about {} left, round {} of {rounds}", about(left), round + 1);
+            let begin = Instant::now();
             let mut timed = Vec::with_capacity(arms);
             for index in shuffled(arms) {
                 timed.push((index, self.next(index, Sources::NONE, &about)?.run));
             }
             timed.into_iter().for_each(|(index, run)| self.series[index].runs.push(run));
+            spent.timed += begin.elapsed();
+            cost.timed = spent.timed / (round + 1);
             if !is_recorded(round, rounds) {
                 continue;
             }
+            let begin = Instant::now();
             for index in shuffled(arms) {
                 let finished = self.next(index, RECORDED, &about)?;
                 if round == 0 {
@@ -230,6 +242,8 @@ impl Session<'_> {
                 }
                 self.series[index].fault_seconds.extend(finished.fault_seconds);
             }
+            (spent.recorded, recordings) = (spent.recorded + begin.elapsed(), recordings + 1);
+            cost.recorded = spent.recorded / recordings;
         }
         Ok(())
     }
@@ -307,7 +321,7 @@ mod tests {
         let fit = |timed, recorded| cost(timed, recorded).rounds_that_fit(&(7..=20));
         assert_eq!((fit(0, 0), fit(9_000, 9_000), fit(2_400, 3_600)), (20, 7, 12));
         // Recording a short run takes longer than the run.
-        assert_eq!(about(cost(60, 300).of(8)), "1.4 s");
-        assert_eq!(about(cost(2_000, 3_000).of(20)), "55 s");
+        assert_eq!(about(cost(60, 300).left(0, 8)), "1.4 s");
+        assert_eq!(about(cost(2_000, 3_000).left(0, 20)), "55 s");
     }
 }
