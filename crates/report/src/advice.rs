@@ -10,7 +10,7 @@ use faultless_trace::rounds::{FaultTime, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
-use crate::table::{Room, WIDTH, flowing, wrap};
+use crate::table::{Align, Room, WIDTH, columns, flowing, wrap};
 use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
@@ -27,8 +27,7 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     if let Some(choice) = &advice.choice {
         say("", choice, "", "");
     }
-    times(&mut out, advice, &style);
-    faults(&mut out, advice, &style);
+    figures(&mut out, advice, &style);
     labels(&mut out, advice, &style);
     if let Some(winner) = advice.winner {
         let winner = &advice.scores[winner];
@@ -75,90 +74,64 @@ impl Style {
         self.columns.saturating_sub(self.width + 4)
     }
 
-    /// The figures of each arm below a head, in columns of these widths. Where that is too wide, a row takes several
-    /// lines, and a column that belongs to the one before stays beside it.
-    fn table(&self, out: &mut String, advice: &Advice, heads: &[Head], rows: &[Vec<String>]) {
-        let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let least = |at: usize| longest(at).max(heads[at].name.len());
-        let wide: Vec<usize> = (0..heads.len()).map(|at| least(at).max(heads[at].width)).collect();
-        let fits = wide.iter().sum::<usize>() + 2 * (wide.len() - 1) <= self.room();
-        let widths = if fits { wide } else { (0..heads.len()).map(least).collect() };
-        let lines = |cells: &[&str]| -> Vec<String> {
-            let mut groups: Vec<String> = Vec::new();
-            for ((cell, width), head) in cells.iter().zip(&widths).zip(heads) {
-                match groups.last_mut() {
-                    Some(group) if head.of_last => group.push_str(&format!("  {cell:>width$}")),
-                    _ => groups.push(format!("{cell:>width$}")),
-                }
-            }
-            flowing(0, 2, &groups, self.room())
-        };
+    /// Blocks of columns, with a head and a row for each arm. Where they are too wide, a row takes several lines, and a
+    /// block stays whole.
+    fn table(&self, out: &mut String, advice: &Advice, blocks: &[Vec<Vec<String>>]) {
+        let block = |rows: &Vec<Vec<String>>| columns(0, &vec![Align::Right; rows[0].len()], rows);
+        let blocks: Vec<Vec<String>> = blocks.iter().map(block).collect();
         let _ = writeln!(out);
-        for head in lines(&heads.iter().map(|head| head.name).collect::<Vec<_>>()) {
-            let _ = writeln!(out, "  {}{:width$}  {head}{}", self.dim, "", self.plain, width = self.width);
-        }
-        for (index, row) in rows.iter().enumerate() {
-            self.row(out, advice, index, &lines(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        for line in 0..=advice.scores.len() {
+            let cells: Vec<String> = blocks.iter().map(|rows| rows[line].clone()).collect();
+            let lines = flowing(0, 2, &cells, self.room());
+            match line.checked_sub(1) {
+                Some(index) => self.row(out, advice, index, &lines),
+                None => lines.iter().for_each(|head| {
+                    let _ = writeln!(
+                        out,
+                        "  {}{:width$}  {head}{}",
+                        self.dim,
+                        "",
+                        self.plain,
+                        width = self.width
+                    );
+                }),
+            }
         }
     }
 }
 
-/// A column of figures.
-struct Head {
-    name: &'static str,
-    /// Where there is room.
-    width: usize,
-    /// It says more of the column before.
-    of_last: bool,
-}
-
-fn times(out: &mut String, advice: &Advice, style: &Style) {
-    let figure = |name| Head { name, width: 9, of_last: false };
-    let ratio_of = || Head { name: "ratio, 95 %", width: 20, of_last: true };
-    let heads = [figure("wall"), ratio_of(), figure("CPU"), ratio_of(), figure("peak RSS")];
-    let row = |(index, score): (usize, &Score)| {
-        let Figures { wall_ns, cpu_ns, peak_rss_bytes, .. } = &score.figures;
-        let of = |time: &Quantity| [Nanos(time.median.value).to_string(), beside(index, time)];
-        let [[wall, of_wall], [cpu, of_cpu]] = [wall_ns, cpu_ns].map(of);
-        vec![wall, of_wall, cpu, of_cpu, bytes(peak_rss_bytes.median.value).to_string()]
+fn figures(out: &mut String, advice: &Advice, style: &Style) {
+    let block = |heads: &[&str], row: &dyn Fn(usize, &Figures) -> Vec<String>| -> Vec<Vec<String>> {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        let rows = advice.scores.iter().enumerate().map(|(index, score)| row(index, &score.figures));
+        std::iter::once(heads).chain(rows).collect()
     };
-    let rows: Vec<Vec<String>> = advice.scores.iter().enumerate().map(row).collect();
-    style.table(out, advice, &heads, &rows);
-}
-
-fn faults(out: &mut String, advice: &Advice, style: &Style) {
-    let heads = ["faults, 95 %", "CPU time in faults, 95 %"];
-    let heads = heads.map(|name| Head { name, width: 30, of_last: false });
-    let row = |score: &Score| {
-        let Figures { faults, fault_time, .. } = &score.figures;
-        let time = fault_time.map_or("-".into(), |time| in_faults(&time));
-        vec![with_interval(&faults.median, |faults| count(faults).to_string()), time]
+    let time = |name, of: fn(&Figures) -> &Quantity| {
+        block(&[name, "ratio, 95 %"], &|index, figures| {
+            let time = of(figures);
+            vec![Nanos(time.median.value).to_string(), beside(index, time)]
+        })
     };
-    let rows: Vec<Vec<String>> = advice.scores.iter().map(row).collect();
-    style.table(out, advice, &heads, &rows);
+    let rss = block(&["peak RSS"], &|_, of| vec![bytes(of.peak_rss_bytes.median.value).to_string()]);
+    let faults = block(&["faults, 95 %"], &|_, of| {
+        vec![with_interval(&of.faults.median, |faults| count(faults).to_string())]
+    });
+    let of_faults = block(&["CPU time in faults, 95 %"], &|_, of| {
+        vec![of.fault_time.map_or("-".into(), |time| in_faults(&time))]
+    });
+    style.table(out, advice, &[time("wall", |of| &of.wall_ns), time("CPU", |of| &of.cpu_ns), rss]);
+    style.table(out, advice, &[faults, of_faults]);
 }
 
 fn labels(out: &mut String, advice: &Advice, style: &Style) {
     let Style { width, dim, plain, .. } = style;
     let _ = writeln!(out);
     for (index, score) in advice.scores.iter().enumerate().skip(1) {
-        style.row(out, advice, index, &lines(&score.label, style.room()));
+        style.row(out, advice, index, &wrap("", &score.label, style.room()));
         for line in wrap("", &score.arm.what, style.room()) {
             let _ = writeln!(out, "  {:width$}  {dim}{line}{plain}", "");
         }
     }
-}
-
-/// Breaks where a clause ends, and inside a clause that is longer than a line.
-fn lines(label: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for clause in label.split_inclusive("; ") {
-        match lines.last_mut() {
-            Some(line) if line.len() + clause.trim_end().len() <= width => line.push_str(clause),
-            _ => lines.push(clause.into()),
-        }
-    }
-    lines.iter().flat_map(|line| wrap("", line.trim_end(), width)).collect()
 }
 
 /// The [`Advice`] as JSON. `schema` is the version of the document.
