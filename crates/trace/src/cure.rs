@@ -234,10 +234,9 @@ fn give_back_less(p: &Pattern<'_>) -> String {
         Memory::Library(_) | Memory::Own => {
             "a longer decay in the allocator's settings, or MADV_FREE instead of MADV_DONTNEED".to_owned()
         }
-        Memory::Malloc if unknown => format!(
-            "give memory back later, or with MADV_FREE instead of MADV_DONTNEED; where malloc does it, as record --alloc tells: {}",
-            tunables(u64::MAX)
-        ),
+        Memory::Malloc if unknown => {
+            "give memory back later, or with MADV_FREE instead of MADV_DONTNEED; record --alloc tells whether malloc does it, and its settings".to_owned()
+        }
         _ => "give memory back later, or with MADV_FREE instead of MADV_DONTNEED".to_owned(),
     }
 }

@@ -146,6 +146,11 @@ fn nothing_is_printed_that_does_not_reach_the_programs_memory() {
             assert_eq!(said.contains("GODEBUG"), memory == Memory::Go && found.cure.is_some(), "{said}");
         }
     }
+    let unknown = Pattern { blocks: false, asked_for_blocks: false, ..seen(&again, None, (&host, &program)) };
+    let asked = Pattern { asked_for_blocks: true, ..unknown };
+    let [unknown, asked] = [unknown, asked].map(|pattern| remedy(&pattern).how);
+    assert!(unknown.contains("record --alloc") && !unknown.contains("GLIBC"), "it may be its own mapping");
+    assert!(asked.contains("MADV_FREE") && !asked.contains("record --alloc"), "{asked}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
 //! In: a name as a shell takes it. Out: the file, its allocator, and the reason why the interposer cannot act in it, if
-//! any: no dynamic loader, another word size, rights that make the loader ignore `LD_PRELOAD`, a malloc of its own, or a
-//! sanitizer. Scripts are followed to their interpreter.
+//! any: no dynamic loader, another word size, rights that make the loader ignore `LD_PRELOAD`, or a sanitizer. Scripts
+//! are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -78,14 +78,20 @@ impl Executable {
         native(&binary.path, &binary.file, &binary.head)
     }
 
-    /// Why it does not matter that the interposer can act: a clause.
-    pub(super) fn runtime(&self) -> Option<String> {
+    /// Why its memory does not come from a malloc that can be replaced: a clause.
+    pub(super) fn own_memory(&self) -> Option<String> {
         const PT_NOTE: u32 = 4;
         let Binary { path, file, head } = self.binary()?;
         let is_go =
             |note: Segment| read_at(&file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"));
-        let is_go = program_headers(&file, &head)?.of_kind(PT_NOTE).any(is_go);
-        is_go.then(|| format!("{} is a Go program: its heap does not come from malloc", path.display()))
+        let why = if program_headers(&file, &head)?.of_kind(PT_NOTE).any(is_go) {
+            "is a Go program: its heap does not come from malloc"
+        } else if dynamic(&file, &head)?.defines(b"malloc") {
+            "defines malloc itself"
+        } else {
+            return None;
+        };
+        Some(format!("{} {why}", path.display()))
     }
 
     /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
@@ -146,15 +152,9 @@ fn native(path: &Path, file: &File, head: &[u8]) -> Option<Immunity> {
         Elf::Static => "is statically linked: it has no loader for the pool",
         Elf::OtherClass => "is a 32-bit program and the pool is not",
         Elf::Dynamic => {
-            let dynamic = dynamic(file, head)?;
-            if let Some(sanitizer) = sanitizer(&dynamic.names) {
-                let reason = format!("{shown} is built with {sanitizer}, which has to see every block");
-                return Some(Immunity { reason, is_left_alone: true });
-            }
-            if !dynamic.defines(b"malloc") {
-                return None;
-            }
-            "defines malloc itself"
+            let sanitizer = sanitizer(&dynamic(file, head)?.names)?;
+            let reason = format!("{shown} is built with {sanitizer}, which has to see every block");
+            return Some(Immunity { reason, is_left_alone: true });
         }
         Elf::Unknown => return None,
     };
