@@ -97,7 +97,6 @@ fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> 
 mod tests {
     use super::super::judge;
     use super::super::tests::series;
-    use super::*;
     use crate::observation::Host;
 
     #[test]
