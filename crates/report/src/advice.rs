@@ -4,12 +4,13 @@
 
 use std::fmt::Write;
 
-use faultless_trace::advice::{Advice, Score, Standing};
+use faultless_trace::advice::{Advice, Reason, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::rounds::{FaultTime, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
-use crate::table::{Room, WIDTH, flowing, wrap};
+use crate::table::{Align, Room, WIDTH, columns, flowing, wrap};
 use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
@@ -26,8 +27,7 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     if let Some(choice) = &advice.choice {
         say("", choice, "", "");
     }
-    times(&mut out, advice, &style);
-    faults(&mut out, advice, &style);
+    figures(&mut out, advice, &style);
     labels(&mut out, advice, &style);
     if let Some(winner) = advice.winner {
         let winner = &advice.scores[winner];
@@ -74,92 +74,64 @@ impl Style {
         self.columns.saturating_sub(self.width + 4)
     }
 
-    /// The figures of each arm below a head, in columns of these widths. Where that is too wide, a row takes several
-    /// lines, and a column that belongs to the one before stays beside it.
-    fn table(&self, out: &mut String, advice: &Advice, heads: &[Head], rows: &[Vec<String>]) {
-        let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let least = |at: usize| longest(at).max(heads[at].name.len());
-        let wide: Vec<usize> = (0..heads.len()).map(|at| least(at).max(heads[at].width)).collect();
-        let fits = wide.iter().sum::<usize>() + 2 * (wide.len() - 1) <= self.room();
-        let widths = if fits { wide } else { (0..heads.len()).map(least).collect() };
-        let lines = |cells: &[&str]| -> Vec<String> {
-            let mut groups: Vec<String> = Vec::new();
-            for ((cell, width), head) in cells.iter().zip(&widths).zip(heads) {
-                match groups.last_mut() {
-                    Some(group) if head.of_last => group.push_str(&format!("  {cell:>width$}")),
-                    _ => groups.push(format!("{cell:>width$}")),
-                }
-            }
-            flowing(0, 2, &groups, self.room())
-        };
+    /// Blocks of columns, with a head and a row for each arm. Where they are too wide, a row takes several lines, and a
+    /// block stays whole.
+    fn table(&self, out: &mut String, advice: &Advice, blocks: &[Vec<Vec<String>>]) {
+        let block = |rows: &Vec<Vec<String>>| columns(0, &vec![Align::Right; rows[0].len()], rows);
+        let blocks: Vec<Vec<String>> = blocks.iter().map(block).collect();
         let _ = writeln!(out);
-        for head in lines(&heads.iter().map(|head| head.name).collect::<Vec<_>>()) {
-            let _ = writeln!(out, "  {}{:width$}  {head}{}", self.dim, "", self.plain, width = self.width);
-        }
-        for (index, row) in rows.iter().enumerate() {
-            self.row(out, advice, index, &lines(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        for line in 0..=advice.scores.len() {
+            let cells: Vec<String> = blocks.iter().map(|rows| rows[line].clone()).collect();
+            let lines = flowing(0, 2, &cells, self.room());
+            match line.checked_sub(1) {
+                Some(index) => self.row(out, advice, index, &lines),
+                None => lines.iter().for_each(|head| {
+                    let _ = writeln!(
+                        out,
+                        "  {}{:width$}  {head}{}",
+                        self.dim,
+                        "",
+                        self.plain,
+                        width = self.width
+                    );
+                }),
+            }
         }
     }
 }
 
-/// A column of figures.
-struct Head {
-    name: &'static str,
-    /// Where there is room.
-    width: usize,
-    /// It says more of the column before.
-    of_last: bool,
-}
-
-fn times(out: &mut String, advice: &Advice, style: &Style) {
-    let figure = |name| Head { name, width: 9, of_last: false };
-    let ratio_of = || Head { name: "ratio, 95 %", width: 20, of_last: true };
-    let heads = [figure("wall"), ratio_of(), figure("CPU"), ratio_of(), figure("peak RSS")];
-    let row = |(index, score): (usize, &Score)| {
-        let own = if index == 0 { "1" } else { "-" };
-        let [of_wall, of_cpu] =
-            [score.wall, score.cpu].map(|interval| interval.map_or(own.into(), |interval| ratio(&interval)));
-        let (wall, cpu) = (Nanos(score.wall_ns).to_string(), Nanos(score.cpu_ns).to_string());
-        vec![wall, of_wall, cpu, of_cpu, bytes(score.peak_rss_bytes).to_string()]
+fn figures(out: &mut String, advice: &Advice, style: &Style) {
+    let block = |heads: &[&str], row: &dyn Fn(usize, &Figures) -> Vec<String>| -> Vec<Vec<String>> {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        let rows = advice.scores.iter().enumerate().map(|(index, score)| row(index, &score.figures));
+        std::iter::once(heads).chain(rows).collect()
     };
-    let rows: Vec<Vec<String>> = advice.scores.iter().enumerate().map(row).collect();
-    style.table(out, advice, &heads, &rows);
-}
-
-fn faults(out: &mut String, advice: &Advice, style: &Style) {
-    let heads = ["faults, 95 %", "CPU time in faults, 95 %"];
-    let heads = heads.map(|name| Head { name, width: 30, of_last: false });
-    let row = |score: &Score| {
-        let time = score
-            .fault_time
-            .map_or("-".into(), |time| with_interval(&time.seconds, |seconds| Seconds(seconds).to_string()));
-        vec![with_interval(&score.faults, |faults| count(faults).to_string()), time]
+    let time = |name, of: fn(&Figures) -> &Quantity| {
+        block(&[name, "ratio, 95 %"], &|index, figures| {
+            let time = of(figures);
+            vec![Nanos(time.median.value).to_string(), beside(index, time)]
+        })
     };
-    let rows: Vec<Vec<String>> = advice.scores.iter().map(row).collect();
-    style.table(out, advice, &heads, &rows);
+    let rss = block(&["peak RSS"], &|_, of| vec![bytes(of.peak_rss_bytes.median.value).to_string()]);
+    let faults = block(&["faults, 95 %"], &|_, of| {
+        vec![with_interval(&of.faults.median, |faults| count(faults).to_string())]
+    });
+    let of_faults = block(&["CPU time in faults, 95 %"], &|_, of| {
+        vec![of.fault_time.map_or("-".into(), |time| in_faults(&time))]
+    });
+    style.table(out, advice, &[time("wall", |of| &of.wall_ns), time("CPU", |of| &of.cpu_ns), rss]);
+    style.table(out, advice, &[faults, of_faults]);
 }
 
 fn labels(out: &mut String, advice: &Advice, style: &Style) {
     let Style { width, dim, plain, .. } = style;
     let _ = writeln!(out);
     for (index, score) in advice.scores.iter().enumerate().skip(1) {
-        style.row(out, advice, index, &lines(&score.label, style.room()));
+        style.row(out, advice, index, &wrap("", &score.label, style.room()));
         for line in wrap("", &score.arm.what, style.room()) {
             let _ = writeln!(out, "  {:width$}  {dim}{line}{plain}", "");
         }
     }
-}
-
-/// Breaks where a clause ends, and inside a clause that is longer than a line.
-fn lines(label: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for clause in label.split_inclusive("; ") {
-        match lines.last_mut() {
-            Some(line) if line.len() + clause.trim_end().len() <= width => line.push_str(clause),
-            _ => lines.push(clause.into()),
-        }
-    }
-    lines.iter().flat_map(|line| wrap("", line.trim_end(), width)).collect()
 }
 
 /// The [`Advice`] as JSON. `schema` is the version of the document.
@@ -169,32 +141,26 @@ pub fn json(advice: &Advice) -> String {
 
 /// The wall time of each arm as bars, with the time and ratio of the table.
 pub fn svg(advice: &Advice) -> String {
-    let bars: Vec<Bar> = advice
-        .scores
-        .iter()
-        .enumerate()
-        .map(|(index, score)| {
-            // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
-            let wall_ms = score.wall_ns / 1e6;
-            let ratio = score.wall.filter(|wall| has_ends(wall) && wall.value > 0.0);
-            let end =
-                |of: fn(Interval) -> f64| ratio.map_or(wall_ms, |ratio| wall_ms * of(ratio) / ratio.value);
-            let own = if index == 0 { "1".to_owned() } else { "-".to_owned() };
-            let of_wall = score.wall.map_or(own, |wall| self::ratio(&wall));
-            Bar {
-                label: score.arm.name.clone(),
-                value: wall_ms,
-                low: end(|ratio| ratio.low),
-                high: end(|ratio| ratio.high),
-                note: format!("{}, {of_wall}", Nanos(score.wall_ns)),
-                highlight: advice.winner == Some(index),
-            }
-        })
-        .collect();
+    let bar = |(index, score): (usize, &Score)| {
+        // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
+        let wall = &score.figures.wall_ns;
+        let wall_ms = wall.median.value / 1e6;
+        let ratio = wall.ratio.filter(|ratio| has_ends(ratio) && ratio.value > 0.0);
+        let ends = ratio.map_or(Interval::around(wall_ms, 0.0), |ratio| ratio.times(wall_ms / ratio.value));
+        Bar {
+            label: score.arm.name.clone(),
+            value: wall_ms,
+            low: ends.low,
+            high: ends.high,
+            note: format!("{}, {}", Nanos(wall.median.value), beside(index, wall)),
+            highlight: advice.winner == Some(index),
+        }
+    };
+    let bars: Vec<Bar> = advice.scores.iter().enumerate().map(bar).collect();
     let subtitle = format!(
-        "{}. Time and its ratio with 95 % intervals, {} rounds: {}",
+        "{}. Time and its ratio with 95 % intervals, {}: {}",
         verdict(advice),
-        advice.rounds,
+        Count(u64::from(advice.rounds)).of("round"),
         text::command(&advice.command)
     );
     svg::bars("Wall time under each cure, ms", &subtitle, &bars)
@@ -202,7 +168,7 @@ pub fn svg(advice: &Advice) -> String {
 
 /// The verdict in one sentence.
 fn headline(advice: &Advice) -> String {
-    let base = &advice.scores[0];
+    let base = &advice.scores[0].figures;
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {
         Some(score) => {
@@ -214,13 +180,14 @@ fn headline(advice: &Advice) -> String {
                     format!("{} to {} %", less(ratio.high), less(ratio.low))
                 }
             };
-            let (left, all) = (count(score.faults.value), count(base.faults.value));
+            let (left, all) = (&score.figures.faults, &base.faults);
+            let [left, all] = [left, all].map(|faults| count(faults.median.value));
             let faults = format!("{left} instead of {all} faults");
             format!("{verdict} ({range}), {faults}")
         }
         None => base.fault_time.map_or(verdict.clone(), |time| {
-            let taken = with_interval(&time.seconds, |seconds| Seconds(seconds).to_string());
-            format!("{verdict}: page faults take {taken} of {} CPU time", Nanos(base.cpu_ns))
+            let cpu = Nanos(base.cpu_ns.median.value);
+            format!("{verdict}: page faults take {} of {cpu} CPU time", in_faults(&time))
         }),
     }
 }
@@ -228,17 +195,17 @@ fn headline(advice: &Advice) -> String {
 /// The verdict in a few words.
 fn verdict(advice: &Advice) -> String {
     let Some(winner) = advice.winner else {
-        let any =
-            |standings: &[Standing]| advice.scores.iter().any(|score| standings.contains(&score.standing));
+        let any = |standing| advice.scores.iter().any(|score| score.standing == Some(standing));
+        let for_a = |reason| advice.scores.iter().any(|score| score.reason == Some(reason));
         return if advice.rounds == 0 {
             "No verdict, for no round was finished"
         } else if advice.rounds == 1 {
             "No verdict from one round"
         } else if advice.scores.len() == 1 {
             "No cure can be tried here"
-        } else if any(&[Standing::TooMuchMemory]) {
+        } else if for_a(Reason::TooMuchMemory) {
             "Nothing helps within the memory allowed"
-        } else if any(&[Standing::NotCertain, Standing::SmallGain, Standing::SameFaults]) {
+        } else if any(Standing::NotCertain) || for_a(Reason::SameFaults) {
             "Nothing is shown to help"
         } else {
             "Nothing helps"
@@ -260,13 +227,15 @@ enum Gain {
 
 /// What the winner saves: elapsed time. If that is not certain, CPU time.
 fn gain(score: &Score) -> (Gain, Interval) {
-    let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
+    let Figures { wall_ns, cpu_ns, .. } = &score.figures;
+    let (wall, cpu) = (wall_ns.ratio.unwrap_or_default(), cpu_ns.ratio.unwrap_or_default());
     if wall.high < 1.0 { (Gain::Time, wall) } else { (Gain::Cpu, cpu) }
 }
 
 fn memory_cost(winner: &Score, base: &Score) -> String {
-    let more = winner.peak_rss_bytes - base.peak_rss_bytes;
-    let share = 100.0 * more / base.peak_rss_bytes;
+    let [own, base] = [winner, base].map(|score| score.figures.peak_rss_bytes.median.value);
+    let more = own - base;
+    let share = 100.0 * more / base;
     if more.abs() < 1e6 || share.abs() < 1.0 {
         return "hardly any memory".into();
     }
@@ -274,11 +243,18 @@ fn memory_cost(winner: &Score, base: &Score) -> String {
     format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))
 }
 
-fn ratio(interval: &Interval) -> String {
-    match interval {
-        i if has_ends(i) => format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high),
-        i => format!("{:.3} (one round)", i.value),
+/// `0.312 (0.298-0.331)`, of the time of one arm as a ratio to the baseline's.
+fn beside(index: usize, time: &Quantity) -> String {
+    match time.ratio {
+        None if index == 0 => "1".into(),
+        None => "-".into(),
+        Some(i) if has_ends(&i) => format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high),
+        Some(i) => format!("{:.3} (one round)", i.value),
     }
+}
+
+fn in_faults(time: &FaultTime) -> String {
+    with_interval(&time.seconds, |seconds| Seconds(seconds).to_string())
 }
 
 /// `223 ms (201 ms-245 ms)`. Without an interval, or if both ends read the same, the figure alone.

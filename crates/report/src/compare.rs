@@ -3,9 +3,10 @@
 //! In: a [`Comparison`]. Out: text, JSON, or a picture. Commands have letters, because they are long. It decides
 //! nothing.
 
-use faultless_trace::compare::{Compared, Comparison, Difference, Quantity};
+use faultless_trace::compare::{Compared, Comparison};
 use faultless_trace::measurement::{Count, Nanos, Percent, Seconds};
 use faultless_trace::observation::Exit;
+use faultless_trace::rounds::{Difference, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::advice::{self, has_ends};
@@ -47,15 +48,16 @@ pub fn svg(comparison: &Comparison) -> String {
         .iter()
         .enumerate()
         .map(|(index, command)| {
-            let wall = finite(command.wall_ns.median).times(1e-6);
-            let faults = advice::count(command.faults.median.value);
+            let Figures { wall_ns, faults, .. } = &command.figures;
+            let wall = finite(wall_ns.median).times(1e-6);
+            let faults = advice::count(faults.median.value);
             Bar {
                 label: format!("{}  {}", letter(index), text::escaped(&command.command)),
                 value: wall.value,
                 low: wall.low,
                 high: wall.high,
                 note: format!("{}, {}", Nanos(wall.value * 1e6), faults.of("fault")),
-                highlight: command.wall_ns.difference() == Some(Difference::Less),
+                highlight: difference(wall_ns) == Some(Difference::Less),
             }
         })
         .collect();
@@ -76,18 +78,18 @@ fn answer(comparison: &Comparison) -> Vec<String> {
 /// "B takes 0.31 times as long as A (0.30 to 0.33), with 1 204 instead of 61 440 faults."
 fn sentence(index: usize, command: &Compared, base: &Compared) -> String {
     let name = letter(index);
-    let wall = command.wall_ns;
-    let ratio = wall.ratio.map(times).unwrap_or_default();
-    let mut said = match wall.difference() {
+    let Figures { wall_ns, faults, .. } = &command.figures;
+    let ratio = wall_ns.ratio.map(times).unwrap_or_default();
+    let mut said = match difference(wall_ns) {
         None => return format!("{name}: too few rounds for a verdict."),
         Some(Difference::Less | Difference::More) => format!("{name} takes {ratio} as long as A"),
         Some(Difference::None) => format!("{name} takes as long as A ({ratio})"),
-        Some(Difference::NotShown) => {
+        Some(Difference::NotCertain) => {
             format!("No difference in time is shown between {name} and A ({ratio})")
         }
     };
-    if matches!(command.faults.difference(), Some(Difference::Less | Difference::More)) {
-        let [own, others] = [command, base].map(|one| count(one.faults.median.value));
+    if matches!(difference(faults), Some(Difference::Less | Difference::More)) {
+        let [own, others] = [faults, &base.figures.faults].map(|faults| count(faults.median.value));
         said += &format!(", with {own} instead of {others} faults");
     }
     if command.computes() {
@@ -100,23 +102,20 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
     let confidence = Percent(1.0 - comparison.error);
     let head = ["", "", "median", "95 %", &format!("beside A, {confidence}")].map(String::from);
     let mut cells = vec![head.to_vec()];
-    let mut add = |what: &str, of: &dyn Fn(&Compared) -> Option<(Quantity, Show)>| {
+    let mut add = |what: &str, show: Show, of: fn(&Figures) -> Option<Quantity>| {
         for (index, command) in comparison.commands.iter().enumerate() {
-            let Some((quantity, show)) = of(command) else { continue };
+            let Some(quantity) = of(&command.figures) else { continue };
             let first = if index == 0 { what } else { "" };
             cells.push(row(first, index, quantity, show));
         }
     };
-    add("wall", &|command| Some((command.wall_ns, nanos)));
-    add("CPU", &|command| Some((command.cpu_ns, nanos)));
-    add("  user", &|command| Some((command.user_ns, nanos)));
-    add("  system", &|command| Some((command.system_ns, nanos)));
-    add("in faults", &|command| {
-        let median = command.fault_time?.seconds;
-        Some((Quantity { median, ratio: None }, seconds))
-    });
-    add("faults", &|command| Some((command.faults, count)));
-    add("peak RSS", &|command| Some((command.peak_rss_bytes, bytes)));
+    add("wall", nanos, |of| Some(of.wall_ns));
+    add("CPU", nanos, |of| Some(of.cpu_ns));
+    add("  user", nanos, |of| Some(of.user_ns));
+    add("  system", nanos, |of| Some(of.system_ns));
+    add("in faults", seconds, |of| Some(Quantity { median: of.fault_time?.seconds, ratio: None }));
+    add("faults", count, |of| Some(of.faults));
+    add("peak RSS", bytes, |of| Some(of.peak_rss_bytes));
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
     let whole = columns(2, &aligns, &cells);
     let fits = whole.iter().all(|line| line.chars().count() <= width);
@@ -142,6 +141,10 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
 
 type Show = fn(f64) -> String;
 
+fn difference(of: &Quantity) -> Option<Difference> {
+    of.ratio.as_ref().map(Difference::of)
+}
+
 fn row(what: &str, index: usize, quantity: Quantity, show: Show) -> Vec<String> {
     let Interval { value, low, high } = quantity.median;
     let range = if has_ends(&quantity.median) && show(low) != show(high) {
@@ -149,7 +152,7 @@ fn row(what: &str, index: usize, quantity: Quantity, show: Show) -> Vec<String> 
     } else {
         String::new()
     };
-    let beside = match (quantity.difference(), quantity.ratio) {
+    let beside = match (difference(&quantity), quantity.ratio) {
         (Some(Difference::None), Some(ratio)) if ratio.low == ratio.high => "the same".to_owned(),
         (_, Some(ratio)) => times(ratio),
         _ => String::new(),
@@ -170,7 +173,7 @@ fn failures(comparison: &Comparison) -> Vec<String> {
             Exit::Status(status) => format!("with status {status}"),
             other => format!("by {other}"),
         };
-        let (failed, all) = (command.failed, command.runs.len());
+        let (failed, all) = (command.failed, command.figures.runs.len());
         Some(format!("warning: {failed} of {all} runs of {} ended {how}", letter(index)))
     });
     failed.collect()

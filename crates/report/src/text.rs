@@ -23,9 +23,14 @@ pub fn command(words: &[String]) -> String {
 }
 
 /// A command to give again, behind `--`: all of it if it has at most `room` characters. A part would be another command,
-/// so a longer one is `CMD`, and the second text says what that is.
+/// so a longer one is `CMD`, and the second text says what that is. So is a running process that has set its title, and
+/// several processes.
 pub(crate) fn again(words: &[String], room: usize) -> (String, Option<&'static str>) {
-    let whole = command(words);
+    let is_title = |word: &String| {
+        let (name, rest) = word.split_once(' ').unwrap_or((word, ""));
+        !name.contains('/') && (!rest.is_empty() || name.ends_with(']'))
+    };
+    let whole = if words.first().is_some_and(is_title) { String::new() } else { command(words) };
     match whole.chars().count() {
         0 => ("CMD".to_owned(), Some("CMD: the program and its arguments")),
         len if len <= room => (whole, None),
@@ -92,6 +97,10 @@ mod tests {
         let (cmd, why) = again(&words, 9);
         assert!(cmd == "CMD" && why.unwrap().starts_with("CMD: the same command"));
         assert_eq!(again(&[], 9).0, "CMD");
+        for title in ["redis-server *:7391", "nginx: master process /usr/sbin/nginx", "sh[17]"] {
+            assert_eq!(again(&[title.to_owned()], 90).0, "CMD", "a process title is no command");
+        }
+        assert_eq!(again(&["/opt/my app/run".to_owned()], 90).0, "'/opt/my app/run'");
     }
 
     #[test]

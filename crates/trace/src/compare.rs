@@ -1,14 +1,13 @@
 //! Rounds of several commands -> the cost of each command as a ratio to the first.
 //!
-//! Every round runs each command once, in shuffled order. Each run is compared only with the first command's run of
-//! its round. This module does not run anything.
+//! `rounds` gives the figures and ratios.
 
 use serde::{Deserialize, Serialize};
 
-use crate::advice::{FaultTime, Run, Series, column};
-use crate::measurement::{Count, Interval, Percent, median, median_interval, paired_interval};
+use crate::measurement::{Count, Percent};
 use crate::observation::{Exit, Host};
-use crate::tuning;
+use crate::rounds::{Difference, Figures, Quantity, Series, too_short};
+use crate::tuning::COMPARE_ERROR;
 
 /// The answer of `faultless compare`. This is also its JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,180 +26,86 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-/// The figures of one command.
+/// One command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The command, as it was given.
     pub command: String,
-    /// Elapsed time, ns.
-    pub wall_ns: Quantity,
-    /// User and system CPU time, ns.
-    pub cpu_ns: Quantity,
-    /// User time of it, ns.
-    #[serde(default)]
-    pub user_ns: Quantity,
-    /// System time of it, ns. Faults are part of it.
-    #[serde(default)]
-    pub system_ns: Quantity,
-    /// Minor and major faults.
-    pub faults: Quantity,
-    /// Largest resident set of a single process, bytes.
-    pub peak_rss_bytes: Quantity,
-    /// CPU time in page faults; `None` if no run recorded them.
-    pub fault_time: Option<FaultTime>,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// Runs, of all rounds, that did not end with status 0.
     pub failed: u32,
     /// How such a run ended.
     pub failure: Option<Exit>,
-    /// The raw runs.
-    pub runs: Vec<Run>,
-}
-
-/// A quantity of a command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantity {
-    /// Median over the rounds, with its 95 % interval.
-    pub median: Interval,
-    /// The quantity as a ratio to the first command's, round by round: the Hodges-Lehmann estimate with its exact
-    /// interval (Wilcoxon's signed ranks). `None` for the first command, and with too few rounds.
-    pub ratio: Option<Interval>,
-}
-
-/// What a ratio says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// Less than the first command.
-    Less,
-    /// More.
-    More,
-    /// The interval contains 1 and leaves no room for a difference of 3 %.
-    None,
-    /// The interval contains 1 and more.
-    NotShown,
-}
-
-impl Quantity {
-    /// What the ratio says; `None` without one.
-    pub fn difference(&self) -> Option<Difference> {
-        let Interval { low, high, .. } = self.ratio?;
-        Some(if high < 1.0 {
-            Difference::Less
-        } else if low > 1.0 {
-            Difference::More
-        } else if low >= 1.0 - tuning::MAX_LOSS && high <= 1.0 + tuning::MAX_LOSS {
-            Difference::None
-        } else {
-            Difference::NotShown
-        })
-    }
-
-    /// Whether it differs as another quantity does.
-    fn goes_with(&self, other: &Self) -> bool {
-        let shown =
-            |of: &Self| of.difference().filter(|of| matches!(of, Difference::Less | Difference::More));
-        shown(other).is_some() && shown(self) == shown(other)
-    }
-
-    fn of(runs: &[Run], base: Option<&[Run]>, error: f64, of: fn(&Run) -> u64) -> Self {
-        let own = column(runs, of);
-        Self {
-            median: median_interval(&own).unwrap_or_default(),
-            ratio: base.and_then(|base| paired_interval(&own, &column(base, of), error)),
-        }
-    }
 }
 
 impl Compared {
     /// The time differs as the user time does, and not as the system time, which holds the faults.
     pub fn computes(&self) -> bool {
-        self.user_ns.goes_with(&self.wall_ns) && !self.system_ns.goes_with(&self.wall_ns)
+        let shown = |of: &Quantity| {
+            let difference = of.ratio.as_ref().map(Difference::of);
+            difference.filter(|of| matches!(of, Difference::Less | Difference::More))
+        };
+        let Figures { wall_ns, user_ns, system_ns, .. } = &self.figures;
+        let wall = shown(wall_ns);
+        wall.is_some() && shown(user_ns) == wall && shown(system_ns) != wall
     }
+}
+
+/// Of several ratios, any may be off by chance: the share of the error for each of so many commands.
+fn error(commands: usize) -> f64 {
+    COMPARE_ERROR / commands.saturating_sub(1).max(1) as f64
+}
+
+/// The fewest rounds in which so many commands have intervals: if all are of one sign, the probability is 2^(1-n).
+pub fn least_rounds(commands: usize) -> u32 {
+    (1.0 - error(commands).log2().floor()) as u32
 }
 
 impl Comparison {
     /// Compares `series` with the first of them.
-    pub fn new(host: Host, series: Vec<Series>) -> Self {
-        let rounds = series.iter().map(|one| one.runs.len()).min().unwrap_or(0);
-        // Of several ratios, any may be off by chance.
-        let error = tuning::COMPARE_ERROR / series.len().saturating_sub(1).max(1) as f64;
-        let base: Vec<Run> = series.first().map(|first| first.runs.clone()).unwrap_or_default();
-        let commands: Vec<Compared> = series
-            .into_iter()
-            .enumerate()
-            .map(|(index, one)| compared(one, (index > 0).then_some(base.as_slice()), error))
-            .collect();
-        let notes = doubts(&commands, rounds as u32, error);
-        Self { schema: 1, host, rounds: rounds as u32, error, commands, notes }
+    pub fn new(host: Host, series: &[Series]) -> Self {
+        let rounds = series.iter().map(|one| one.runs.len()).min().unwrap_or(0) as u32;
+        let error = error(series.len());
+        let base = series.first().map(|first| first.runs.as_slice());
+        let compared = |(index, one): (usize, &Series)| {
+            let figures = Figures::of(one, base.filter(|_| index > 0), error);
+            let failures: Vec<Exit> =
+                figures.runs.iter().map(|run| run.exit).filter(|exit| *exit != Exit::Status(0)).collect();
+            let (failed, failure) = (failures.len() as u32, failures.first().copied());
+            Compared { command: one.arm.name.clone(), figures, failed, failure }
+        };
+        let commands: Vec<Compared> = series.iter().enumerate().map(compared).collect();
+        let few = (1..least_rounds(series.len())).contains(&rounds).then(|| {
+            format!(
+                "{} too few for an interval that holds in {} of comparisons",
+                Count(u64::from(rounds)).are("round"),
+                Percent(1.0 - error)
+            )
+        });
+        let short = too_short(commands.iter().map(|command| &command.figures));
+        let notes = few.into_iter().chain(short).collect();
+        Self { schema: 1, host, rounds, error, commands, notes }
     }
-}
-
-fn compared(series: Series, base: Option<&[Run]>, error: f64) -> Compared {
-    let Series { arm, warm_up, runs, fault_seconds } = series;
-    let shown = if runs.is_empty() { vec![warm_up] } else { runs };
-    let figure = |of| Quantity::of(&shown, base, error, of);
-    let cpu_ns = figure(|run| run.cpu_ns);
-    let failures = || shown.iter().filter(|run| run.exit != Exit::Status(0));
-    Compared {
-        wall_ns: figure(|run| run.wall_ns),
-        cpu_ns,
-        user_ns: figure(|run| run.cpu_ns.saturating_sub(run.system_ns)),
-        system_ns: figure(|run| run.system_ns),
-        faults: figure(|run| run.faults),
-        peak_rss_bytes: figure(|run| run.peak_rss_bytes),
-        fault_time: FaultTime::of(&fault_seconds, cpu_ns.median.value / 1e9),
-        failed: failures().count() as u32,
-        failure: failures().next().map(|run| run.exit),
-        command: arm.name,
-        runs: shown,
-    }
-}
-
-/// Reasons to doubt the figures.
-fn doubts(commands: &[Compared], rounds: u32, error: f64) -> Vec<String> {
-    let mut notes = Vec::new();
-    let unknown = commands.iter().skip(1).any(|command| command.wall_ns.ratio.is_none());
-    if rounds > 0 && unknown {
-        notes.push(format!(
-            "{} too few for an interval that holds in {} of comparisons; --runs takes more",
-            Count(u64::from(rounds)).are("round"),
-            Percent(1.0 - error)
-        ));
-    }
-    let cpu_ns: Vec<f64> = commands.iter().map(|command| command.cpu_ns.median.value).collect();
-    if median(&cpu_ns).is_some_and(|cpu_ns| cpu_ns < tuning::SHORT_RUN_NS) {
-        notes.push("most of such short runs is the start of the programs; give them more work".into());
-    }
-    notes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advice::Arm;
     use crate::measurement::Rng;
+    use crate::rounds::tests::series as runs;
 
     fn series(name: &str, wall_ns: &[u64], faults: u64) -> Series {
-        let arm = Arm { name: name.into(), what: String::new(), adopt: String::new() };
-        let run = |&wall_ns: &u64| Run {
-            wall_ns,
-            cpu_ns: wall_ns,
-            system_ns: 0,
-            faults,
-            peak_rss_bytes: 1 << 20,
-            exit: Exit::Status(0),
-            stdout_hash: 0,
-            stdout_bytes: 0,
-        };
-        Series {
-            arm,
-            warm_up: run(&wall_ns[0]),
-            runs: wall_ns.iter().map(run).collect(),
-            fault_seconds: vec![],
-        }
+        runs(name, wall_ns, faults, 1)
     }
 
     fn compare(series: Vec<Series>) -> Comparison {
-        Comparison::new(Host::default(), series)
+        Comparison::new(Host::default(), &series)
+    }
+
+    fn difference(of: Quantity) -> Option<Difference> {
+        of.ratio.as_ref().map(Difference::of)
     }
 
     /// Rounds of a command that takes `ms`, on a machine that slows down and is disturbed.
@@ -219,22 +124,34 @@ mod tests {
         let slow = series("a", &noisy(300.0, 12, &mut rng), 60_000);
         let fast = series("b", &noisy(100.0, 12, &mut rng), 1_000);
         let found = compare(vec![slow, fast]);
-        let wall = found.commands[1].wall_ns;
+        let wall = found.commands[1].figures.wall_ns;
         let ratio = wall.ratio.unwrap();
         assert!(ratio.low < 1.0 / 3.0 && 1.0 / 3.0 < ratio.high && ratio.high < 0.5, "{ratio:?}");
-        assert_eq!(wall.difference(), Some(Difference::Less));
-        assert_eq!(found.commands[0].wall_ns.difference(), None);
-        let faults = found.commands[1].faults.ratio.unwrap();
+        assert_eq!(difference(wall), Some(Difference::Less));
+        assert_eq!(difference(found.commands[0].figures.wall_ns), None);
+        let faults = found.commands[1].figures.faults.ratio.unwrap();
         assert!((faults.low - 1.0 / 60.0).abs() < 1e-9 && (faults.high - 1.0 / 60.0).abs() < 1e-9);
     }
 
     #[test]
     fn equal_figures_are_no_difference_and_few_rounds_say_nothing() {
         let same = compare(vec![series("a", &[9_000_000; 12], 5), series("b", &[9_000_000; 12], 5)]);
-        assert_eq!(same.commands[1].faults.difference(), Some(Difference::None));
+        assert_eq!(difference(same.commands[1].figures.faults), Some(Difference::None));
         let few = compare(vec![series("a", &[9_000_000; 4], 5), series("b", &[7_000_000; 4], 5)]);
-        assert_eq!(few.commands[1].wall_ns.difference(), None);
+        assert_eq!(difference(few.commands[1].figures.wall_ns), None);
         assert!(few.notes[0].starts_with("4 rounds are too few"), "{:?}", few.notes);
+        assert_eq!([2, 3, 4, 7, 20].map(least_rounds), [8, 9, 10, 11, 12]);
+        for commands in [2, 4, 20] {
+            let of = |rounds: u32| {
+                let wall_ns = vec![9_000_000; rounds as usize];
+                compare((0..commands).map(|_| series("a", &wall_ns, 5)).collect()).commands[1]
+                    .figures
+                    .wall_ns
+                    .ratio
+            };
+            let least = least_rounds(commands);
+            assert!(of(least).is_some() && of(least - 1).is_none(), "{commands} commands");
+        }
     }
 
     #[test]

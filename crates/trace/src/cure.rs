@@ -14,12 +14,12 @@ use crate::avoid::Point;
 use crate::kind::{FIRST_TOUCHES, Kind};
 use crate::measurement::{Count, Interval, Percent};
 use crate::observation::Host;
-use crate::program::Program;
+use crate::program::{Memory, Program};
 use crate::sites::{BlockLives, SiteRow};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, JUDGED_RECORDS, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE,
-    POPULATE_SAVES, QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES,
-    UNCURED_SHARE, WHOLE_SHARE,
+    POPULATE_SAVES, QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, RUN_FROM_BYTES, START_PART, THP_PER_BLOCK,
+    THP_SAVES, UNCURED_SHARE, WHOLE_SHARE,
 };
 
 /// Cures for the faults of a site.
@@ -107,7 +107,7 @@ struct Rule {
     /// The savings if the rule fits.
     saves: fn(&Pattern<'_>) -> Option<Saves>,
     why: fn(&Pattern<'_>) -> String,
-    how: fn(&Pattern<'_>) -> &'static str,
+    how: fn(&Pattern<'_>) -> String,
 }
 
 const RULES: [Rule; 7] = [
@@ -121,7 +121,7 @@ const RULES: [Rule; 7] = [
                 Percent(p.share(&[Kind::ZeroPageRead]))
             )
         },
-        how: |_| "write before the first read, or do not read what is known to be zero",
+        how: |_| "write before the first read, or do not read what is known to be zero".into(),
     },
     Rule {
         // The mapping stayed and its pages went: MADV_DONTNEED, after which the kernel zeroes every page
@@ -134,57 +134,34 @@ const RULES: [Rule; 7] = [
                 Percent(p.row.again)
             )
         },
-        how: |_| "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
+        how: give_back_less,
     },
     Rule {
         // malloc maps and unmaps each such block. One setting keeps them in the heap.
         cure: Cure::Thresholds,
         saves: thresholds,
-        why: |p| {
-            format!(
+        why: |p| match p.row.refault {
+            Some(refault) => format!(
                 "{} of its faults touch pages that its own earlier blocks had covered, and malloc maps blocks of this size one by one, or trims them",
-                Percent(p.refault())
-            )
-        },
-        // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
-        how: |p| match p.lives.map_or(0, |lives| lives.largest_bytes) {
-            len_bytes if len_bytes + HEADER_BYTES > MMAP_THRESHOLD_MOST_BYTES => {
-                "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296, or mallopt"
-            }
-            _ => {
-                "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt"
+                Percent(refault)
+            ),
+            None => {
+                format!("{}; its blocks lie on the heap, and malloc trims its top", would_not_have_been(p))
             }
         },
+        how: |p| format!("{}, or mallopt", tunables(p.lives.map_or(u64::MAX, |lives| lives.largest_bytes))),
     },
     Rule {
         cure: Cure::Pool,
         saves: pool,
-        why: |p| match (p.row.refault, p.knee) {
-            (None, Some(knee)) => format!(
-                "{} to {} of all faults would not have been, had freed pages been kept; this site makes {} of them",
-                Percent(knee.low),
-                Percent(knee.high),
-                Percent(p.of_all())
-            ),
-            _ => format!(
+        why: |p| match p.row.refault {
+            None => would_not_have_been(p),
+            Some(refault) => format!(
                 "{} of its faults touch pages that its own earlier blocks had covered and given back",
-                Percent(p.refault())
+                Percent(refault)
             ),
         },
-        how: |p| match (p.row.refault, p.blocks) {
-            _ if p.program.is_static => {
-                "keep freed memory in the program itself: it is linked statically, so faultless run does not reach it"
-            }
-            (Some(_), _) => {
-                "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it"
-            }
-            (None, false) => {
-                "keep freed memory: faultless run -- CMD where malloc gives it, else the program itself; record --alloc tells which, faultless advise measures it"
-            }
-            (None, true) => {
-                "keep it where it is unmapped or given back: it is no block that was recorded, so faultless run does not reach it"
-            }
-        },
+        how: keep,
     },
     Rule {
         // Production outruns consumption, so every block is new memory.
@@ -198,20 +175,26 @@ const RULES: [Rule; 7] = [
                 )
             })
         },
-        how: |_| "bound the queue that they wait in, so that blocks are used again",
+        how: |_| "bound the queue that they wait in, so that blocks are used again".into(),
     },
     Rule {
         cure: Cure::Thp,
         saves: thp,
         why: |_| "large blocks touched whole, one base page at a time".to_owned(),
-        how: |_| "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        how: |p| {
+            let of_glibc = "; of malloc since glibc 2.35: GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
+            let of_glibc = if p.takes_tunables() { of_glibc } else { "" };
+            format!("madvise(MADV_HUGEPAGE) on them, aligned to huge pages{of_glibc}")
+        },
     },
     Rule {
         // It saves only the traps; the other time moves to the start.
         cure: Cure::Prefault,
         saves: prefault,
         why: |_| "blocks of the start that stay and are touched once".to_owned(),
-        how: |_| "populate them where they are made (MAP_POPULATE, MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only",
+        how: |_| {
+            "populate them where they are made (MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only".into()
+        },
     },
 ];
 
@@ -222,6 +205,62 @@ const HEADER_BYTES: u64 = 64;
 
 /// The pattern fits, but the site takes too little time.
 const NOT_WORTH: &str = "a cure would save too little";
+
+/// The settings of glibc that keep blocks of up to this length in the heap, and the heap's top.
+fn tunables(largest_bytes: u64) -> String {
+    // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
+    let map = match largest_bytes.saturating_add(HEADER_BYTES) {
+        len_bytes if len_bytes > MMAP_THRESHOLD_MOST_BYTES => "mmap_max=0",
+        _ => "mmap_threshold=33554432",
+    };
+    format!("GLIBC_TUNABLES=glibc.malloc.{map}:glibc.malloc.trim_threshold=4294967296")
+}
+
+fn would_not_have_been(p: &Pattern<'_>) -> String {
+    let [low, high] =
+        p.knee.map_or([0.0; 2], |knee| [knee.low, knee.high]).map(|end| Percent(end).to_string());
+    let range = if low == high { low } else { format!("{low} to {high}") };
+    let own = Percent(p.of_all());
+    format!(
+        "{range} of all faults would not have been, had freed pages been kept; this site makes {own} of them"
+    )
+}
+
+/// How to give less back inside a mapping that stays.
+fn give_back_less(p: &Pattern<'_>) -> String {
+    let unknown = !p.blocks && !p.asked_for_blocks;
+    match p.program.memory {
+        Memory::Go => "GODEBUG=madvdontneed=0: Go then gives memory back with MADV_FREE".to_owned(),
+        Memory::Library(_) | Memory::Own => {
+            "a longer decay in the allocator's settings, or MADV_FREE instead of MADV_DONTNEED".to_owned()
+        }
+        Memory::Malloc if unknown => {
+            "give memory back later, or with MADV_FREE instead of MADV_DONTNEED; record --alloc tells whether malloc does it, and its settings".to_owned()
+        }
+        _ => "give memory back later, or with MADV_FREE instead of MADV_DONTNEED".to_owned(),
+    }
+}
+
+/// How to keep what is freed.
+fn keep(p: &Pattern<'_>) -> String {
+    let reached = p.lives.is_none_or(|lives| lives.median_bytes >= RUN_FROM_BYTES);
+    match (p.row.refault, p.program.memory.hidden()) {
+        (Some(_), _) if reached => {
+            "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it".into()
+        }
+        (Some(_), _) => "keep freed blocks: a pool in the program; they are too small for faultless run".into(),
+        (None, Some(_)) if p.program.memory == Memory::Go => give_back_less(p),
+        (None, Some(hidden)) => {
+            format!("keep freed memory in the program itself: faultless run does not reach {hidden}")
+        }
+        (None, None) if p.blocks || p.asked_for_blocks => {
+            "keep it where it is unmapped or given back: it is no block that was recorded, so faultless run does not reach it".into()
+        }
+        (None, None) => {
+            "keep freed memory: faultless run -- CMD where malloc gives it, else the program itself; record --alloc tells which, faultless advise measures it".into()
+        }
+    }
+}
 
 /// The cure for a site.
 pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
@@ -250,41 +289,43 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
     Remedy {
         cure: Some(rule.cure),
         why: (rule.why)(pattern),
-        how: (rule.how)(pattern).to_owned(),
+        how: (rule.how)(pattern),
         faults,
         time_ns,
         ..nothing(String::new())
     }
 }
 
+/// Nothing that `advise` tries acts on such faults.
+const FILES: &str = "pages of files or of shared memory, mapped at their first use";
+const COPIES: &str = "copies after a fork: parent or child writes what both share";
+const COPIES_TO_SPAWN: &str =
+    "copies after a fork whose child runs another program; vfork or posix_spawn avoids them";
+
+/// Whether `faultless advise` can find a cure for any of these sites, which have none.
+pub(crate) fn may_be_cured(remedies: &[Remedy]) -> bool {
+    remedies.iter().any(|remedy| ![FILES, COPIES, COPIES_TO_SPAWN].contains(&remedy.why.as_str()))
+}
+
 fn no_pattern(p: &Pattern<'_>) -> String {
     let files = p.share(&[Kind::FileRead, Kind::FilePrivateWrite, Kind::Shared, Kind::Major]);
     if files >= PATTERN_SHARE {
-        return "pages of files or of shared memory, mapped at their first use".to_owned();
+        return FILES.to_owned();
     }
     if p.share(&[Kind::CowAfterFork]) >= PATTERN_SHARE {
-        let why = if p.program.spawns {
-            "copies after a fork; vfork or posix_spawn avoids them if the child only runs another program"
-        } else {
-            "copies after a fork: parent or child writes what both share"
-        };
-        return why.to_owned();
+        return if p.row.spawned >= PATTERN_SHARE { COPIES_TO_SPAWN } else { COPIES }.to_owned();
     }
-    match (p.row.refault, p.blocks) {
-        (Some(_), _) => {
-            "mostly first touches, which no kept memory serves; faultless advise tries huge pages".to_owned()
+    match (p.row.refault, p.program.memory.hidden()) {
+        (Some(_), _) => "mostly first touches, which no kept memory serves; faultless advise tries huge pages".into(),
+        (None, Some(_)) if p.program.memory == Memory::Java && p.host.thp != "never" => {
+            "the Java heap; -XX:+UseTransparentHugePages takes it in huge pages".into()
         }
-        (None, true) => "memory outside the recorded blocks; faultless advise tries huge pages".to_owned(),
-        (None, false) if p.asked_for_blocks => {
-            "memory that malloc did not give, or gave in blocks too small to record; faultless advise tries every cure"
-                .to_owned()
+        (None, Some(hidden)) => format!("no cure fits; record --alloc and settings of malloc do not reach {hidden}"),
+        (None, None) if p.blocks => "memory outside the recorded blocks; faultless advise tries huge pages".into(),
+        (None, None) if p.asked_for_blocks => {
+            "memory that malloc did not give, or gave in blocks too small to record; faultless advise tries every cure".into()
         }
-        (None, false) if p.program.is_static => {
-            "no cure fits; record --alloc cannot reach a statically linked program".to_owned()
-        }
-        (None, false) => {
-            "record --alloc shows which blocks are touched; faultless advise tries every cure".to_owned()
-        }
+        (None, None) => "record --alloc shows which blocks are touched; faultless advise tries every cure".into(),
     }
 }
 
@@ -342,6 +383,16 @@ impl Pattern<'_> {
         self.lives.filter(|l| l.bytes > 0).map_or(0.0, |l| self.row.resident_bytes / l.bytes as f64)
     }
 
+    /// The settings of glibc act: its blocks come from glibc's malloc. Blocks that were recorded come from a malloc that
+    /// the interposer saw, whatever heap the program has besides.
+    fn takes_tunables(&self) -> bool {
+        match self.program.memory {
+            Memory::Malloc => true,
+            Memory::Library(_) => false,
+            _ => self.row.refault.is_some(),
+        }
+    }
+
     fn is_refaulting(&self) -> bool {
         self.refault() >= PATTERN_SHARE
     }
@@ -381,12 +432,17 @@ fn madv_free(p: &Pattern<'_>) -> Option<Saves> {
 }
 
 fn thresholds(p: &Pattern<'_>) -> Option<Saves> {
+    if !p.takes_tunables() {
+        return None;
+    }
+    let on_heap = p.share(&[Kind::HeapFirstWrite]);
+    if p.row.refault.is_none() {
+        return curve(p).filter(|_| on_heap >= WHOLE_SHARE);
+    }
     let near = MMAP_THRESHOLD_BYTES..=MMAP_THRESHOLD_BYTES * ABOVE_THRESHOLD;
     let mapped = p.lives.is_some_and(|l| near.contains(&l.median_bytes));
-    let trimmed = p.share(&[Kind::HeapFirstWrite]) >= PATTERN_SHARE;
     let saves = about(p.refault(), p.row.records);
-    let is_glibc = p.program.allocator.is_none();
-    (is_glibc && p.is_refaulting() && (mapped || trimmed)).then_some((saves, saves))
+    (p.is_refaulting() && (mapped || on_heap >= PATTERN_SHARE)).then_some((saves, saves))
 }
 
 fn pool(p: &Pattern<'_>) -> Option<Saves> {
@@ -394,6 +450,11 @@ fn pool(p: &Pattern<'_>) -> Option<Saves> {
         let saves = about(p.refault(), p.row.records);
         return Some((saves, saves));
     }
+    curve(p)
+}
+
+/// Of a site whose blocks are not known, by the avoidable curve.
+fn curve(p: &Pattern<'_>) -> Option<Saves> {
     let knee = p.knee.filter(|knee| p.row.refault.is_none() && knee.low >= PATTERN_SHARE)?;
     let of_all = p.of_all();
     // The curve does not say where the avoidable faults are: all elsewhere, or all here.
@@ -417,7 +478,8 @@ fn bounded_queue(p: &Pattern<'_>) -> Option<Saves> {
 
 fn thp(p: &Pattern<'_>) -> Option<Saves> {
     let thp_bytes = p.host.thp_bytes;
-    let possible = thp_bytes > p.host.page_bytes && p.host.thp != "never";
+    // Where all memory gets huge pages, this memory can't have them.
+    let possible = thp_bytes > p.host.page_bytes && p.host.thp == "madvise";
     let large = p.lives.is_some_and(|l| thp_bytes > 0 && l.median_bytes >= THP_PER_BLOCK * thp_bytes);
     let whole = p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     let faults = 1.0 - p.host.page_bytes as f64 / thp_bytes.max(1) as f64;

@@ -156,7 +156,7 @@ pub enum Next {
     Advise,
     /// Record who allocates.
     RecordAlloc,
-    /// Look at who calls the sites: nothing can be loaded into a static program.
+    /// Look at who calls the sites: no cure that `advise` tries acts on them.
     Tree,
 }
 
@@ -226,7 +226,7 @@ impl Findings {
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
-        let program = Program::new(observation);
+        let program = Program::new(recording, has_blocks);
         let remedies_of = |of: &Sites| -> Vec<Remedy> {
             let remedy = |row| {
                 cure::remedy(&Pattern {
@@ -294,7 +294,7 @@ impl Findings {
             selected: selection.of(&profile),
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
-            next: next(recording, &remedies, has_blocks, program.is_static),
+            next: next(recording, &remedies, has_blocks, &program),
             remedies,
             beyond,
             beyond_seconds,
@@ -311,16 +311,17 @@ impl Findings {
 }
 
 /// What to do next, if no site has a cure.
-fn next(recording: &Recording, remedies: &[Remedy], has_blocks: bool, is_static: bool) -> Option<Next> {
+fn next(recording: &Recording, remedies: &[Remedy], has_blocks: bool, program: &Program) -> Option<Next> {
     if remedies.iter().any(|remedy| remedy.cure.is_some()) || remedies.is_empty() {
         return None;
     }
     let settings = &recording.header.settings;
-    Some(match (is_static, settings.attached, has_blocks || settings.alloc_from_bytes.is_some()) {
-        (true, ..) => Next::Tree,
-        (_, true, _) => Next::Advise,
-        (_, _, true) => Next::Advise,
-        (_, _, false) => Next::RecordAlloc,
+    let is_recorded = settings.attached || has_blocks || settings.alloc_from_bytes.is_some();
+    let is_reached = program.memory.hidden().is_none() || has_blocks;
+    Some(match (is_reached && cure::may_be_cured(remedies), is_recorded) {
+        (false, _) => Next::Tree,
+        (true, true) => Next::Advise,
+        (true, false) => Next::RecordAlloc,
     })
 }
 

@@ -5,8 +5,8 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
-//! `compare`; `program`, `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
+//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`, `program`; `avoid`, `sites`, `diff`, `rounds`,
+//! `advice`, `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
 //! ```
@@ -36,6 +36,7 @@ pub mod program;
 pub mod reconcile;
 pub mod recording;
 pub mod repeat;
+pub mod rounds;
 pub mod sites;
 pub mod stat;
 pub mod timeline;

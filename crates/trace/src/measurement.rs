@@ -9,7 +9,7 @@ mod unit;
 
 use serde::{Deserialize, Serialize};
 
-pub use bootstrap::{Rng, median_interval, ratio, ratio_of_independent, share_interval};
+pub use bootstrap::{Rng, median_interval, ratio_of_independent, share_interval};
 pub(crate) use bootstrap::{ratio_of_medians, student_t, welch_freedom};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};

@@ -1,50 +1,150 @@
-//! Records of mappings and processes -> facts of the program that decide which cures can act in it.
+//! A recording -> facts of the program that decide which cures can act in it.
 //!
-//! A file's name tells its allocator: one that is linked into the program is not seen.
+//! A library's file name tells its allocator, and the names of functions on recorded stacks tell an allocator that is
+//! linked into the program, or a runtime with a heap of its own. Without symbols that one is not seen.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::observation::{Observation, What};
+use crate::recording::{Recording, Stacks};
 
-/// Parts of the file names of libraries that bring an allocator or a heap of their own.
-const ALLOCATORS: [&str; 7] =
-    ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard", "libjvm", "libcoreclr"];
+/// Parts of the file names of libraries that bring an allocator of their own.
+pub const ALLOCATORS: [&str; 7] =
+    ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard", "rpmalloc", "scudo"];
+/// Beginnings of the names of functions of an allocator that may be linked into a program.
+const OWN: [&str; 6] = ["je_", "_rjem_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"];
+/// Functions of Go below every stack.
+const GO: [&str; 4] = ["runtime.main", "runtime.goexit", "runtime.mstart", "runtime.mcall"];
+/// Part of the file name of a C library whose malloc has no settings.
+const MUSL: &str = "ld-musl";
+/// Beginnings of the file names of the C library, and of the allocation recorder.
+const C_LIBRARY: [&str; 6] = ["ld-", "ld.so", "libc.so", "libc-", "ld-musl", "libfaultless"];
+
+/// Who gives memory to the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// The malloc of glibc.
+    #[default]
+    Malloc,
+    /// The malloc of a library: the interposer stands before it, and settings of glibc do not act.
+    Library(&'static str),
+    /// A malloc inside the program: nothing stands before it.
+    Own,
+    /// The C library in a program that loads nothing.
+    Static,
+    /// Go's runtime.
+    Go,
+    /// A Java machine's heap.
+    Java,
+}
+
+impl Memory {
+    /// Memory that the interposer can't see, in words.
+    pub(crate) fn hidden(self) -> Option<&'static str> {
+        match self {
+            Self::Malloc | Self::Library(_) => None,
+            Self::Own => Some("the program's own malloc"),
+            Self::Static => Some("a statically linked program"),
+            Self::Go => Some("the heap of Go"),
+            Self::Java => Some("the Java heap"),
+        }
+    }
+}
 
 /// What the rules of cures need to know of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Nothing can be loaded into it or what it started: no loader was mapped.
-    pub is_static: bool,
-    /// The library whose allocator or heap it uses instead of glibc's.
-    pub allocator: Option<&'static str>,
-    /// A forked child of it has run another program.
-    pub spawns: bool,
+    /// Who gives it memory.
+    pub memory: Memory,
 }
 
 impl Program {
+    /// `has_blocks`: the interposer recorded some, so it was loaded.
+    pub(crate) fn new(recording: &Recording, has_blocks: bool) -> Self {
+        let (mut has_file, mut has_loader, mut library, mut is_java) = (false, false, None, false);
+        for record in &recording.observation.records {
+            if let What::Map(map) = &record.what {
+                let file = file_of(&map.name);
+                has_file |= map.name.starts_with('/');
+                has_loader |= C_LIBRARY.iter().any(|begin| file.starts_with(begin));
+                is_java |= file.starts_with("libjvm.");
+                let mut libraries = ALLOCATORS.into_iter().chain([MUSL]);
+                library = library.or(libraries.find(|name| file.contains(name)));
+            }
+        }
+        let memory = match (on_stacks(&recording.stacks), library) {
+            _ if is_java => Memory::Java,
+            (Some(Memory::Go), _) => Memory::Go,
+            _ if has_file && !has_loader && !has_blocks => Memory::Static,
+            (_, Some(library)) => Memory::Library(library),
+            (Some(own), _) => own,
+            (None, None) => Memory::Malloc,
+        };
+        Self { memory }
+    }
+}
+
+fn file_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The runtime or the allocator inside the program whose functions lie on its stacks.
+fn on_stacks(stacks: &Stacks) -> Option<Memory> {
+    let mut own = None;
+    for frame in &stacks.frames {
+        let file =
+            frame.module.and_then(|module| stacks.modules.get(module as usize)).map(|module| &*module.path);
+        let file = file_of(file.unwrap_or_default());
+        for name in &frame.names {
+            let is_own = OWN.iter().any(|begin| name.function.starts_with(begin))
+                || name.function == "malloc" && !C_LIBRARY.iter().any(|begin| file.starts_with(begin));
+            if GO.contains(&name.function.as_str()) {
+                return Some(Memory::Go);
+            }
+            own = own.or(is_own.then_some(Memory::Own));
+        }
+    }
+    own
+}
+
+/// Forks whose child runs another program: the copies between could be spared.
+#[derive(Debug, Default)]
+pub(crate) struct Spawns {
+    /// Of each parent, in the order of time: when, and the child.
+    forks: HashMap<u32, Vec<(u64, u32)>>,
+    /// When a forked child ran another program.
+    execs: HashMap<u32, u64>,
+}
+
+impl Spawns {
     pub(crate) fn new(observation: &Observation) -> Self {
-        let mut program = Self::default();
-        let (mut has_file, mut has_loader) = (false, false);
         let mut forked = HashSet::new();
+        let mut spawns = Self::default();
         for record in &observation.records {
-            match &record.what {
-                What::Map(map) => {
-                    let file = map.name.rsplit('/').next().unwrap_or(&map.name);
-                    has_file |= map.name.starts_with('/');
-                    has_loader |=
-                        ["ld-", "ld.so", "libc.so", "libc-"].iter().any(|begin| file.starts_with(begin));
-                    let known = ALLOCATORS.into_iter().find(|name| file.contains(name));
-                    program.allocator = program.allocator.or(known);
-                }
-                What::Fork { parent } if *parent != record.pid => {
+            match record.what {
+                What::Fork { parent } if parent != record.pid => {
+                    spawns.forks.entry(parent).or_default().push((record.time_ns, record.pid));
                     forked.insert(record.pid);
                 }
-                What::Exec => program.spawns |= forked.contains(&record.pid),
+                What::Exec if forked.contains(&record.pid) => {
+                    spawns.execs.entry(record.pid).or_insert(record.time_ns);
+                }
                 _ => {}
             }
         }
-        program.is_static = has_file && !has_loader;
-        program
+        spawns
+    }
+
+    /// Whether a copy in this process was for such a child: in the child before its exec, or in the parent after its
+    /// last fork. The parent's pages stay write-protected beyond the exec.
+    pub(crate) fn cover(&self, pid: u32, time_ns: u64) -> bool {
+        let last = || {
+            let forks = self.forks.get(&pid)?;
+            let before = forks.partition_point(|(fork_ns, _)| *fork_ns <= time_ns);
+            Some(forks[before.checked_sub(1)?].1)
+        };
+        self.execs.get(&pid).is_some_and(|exec_ns| time_ns <= *exec_ns)
+            || last().is_some_and(|child| self.execs.contains_key(&child))
     }
 }
 
@@ -52,22 +152,43 @@ impl Program {
 mod tests {
     use super::*;
     use crate::observation::{Map, Record};
+    use crate::recording::{Frame, Module, Name};
 
-    fn program(names: &[&str], others: &[(u32, What)]) -> Program {
-        let map = |name: &&str| (1, What::Map(Map { name: (*name).to_owned(), ..Map::default() }));
-        let all = names.iter().map(map).chain(others.iter().cloned());
-        let record = |(pid, what)| Record { time_ns: 0, pid, tid: pid, what };
-        Program::new(&Observation { records: all.map(record).collect(), ..Observation::default() })
+    fn memory(maps: &[&str], frames: &[(&str, &str)]) -> Memory {
+        let map = |name: &&str| What::Map(Map { name: (*name).to_owned(), ..Map::default() });
+        let record = |what| Record { time_ns: 0, pid: 1, tid: 1, what };
+        let mut recording = Recording::default();
+        recording.observation.records = maps.iter().map(|name| record(map(name))).collect();
+        for (at, (path, function)) in frames.iter().enumerate() {
+            recording.stacks.modules.push(Module { path: (*path).to_owned(), build_id: None });
+            let name = Name { function: (*function).to_owned(), ..Name::default() };
+            let module = Some(at as u32);
+            recording.stacks.frames.push(Frame { module, names: vec![name], ..Frame::default() });
+        }
+        Program::new(&recording, false).memory
     }
 
     #[test]
-    fn a_loader_an_allocator_and_a_child_that_runs_a_program_show_in_the_records() {
-        let bare = program(&["/bin/x", "//anon"], &[]);
-        assert_eq!((bare.is_static, bare.allocator, bare.spawns), (true, None, false));
-        let dynamic = program(&["/bin/x", "/lib/ld-linux-x86-64.so.2", "/opt/libjemalloc.so.2"], &[]);
-        assert_eq!((dynamic.is_static, dynamic.allocator), (false, Some("jemalloc")));
-        let fork = (2, What::Fork { parent: 1 });
-        assert!(!program(&[], &[fork.clone(), (1, What::Exec)]).spawns);
-        assert!(program(&[], &[fork, (2, What::Exec)]).spawns);
+    fn libraries_and_functions_tell_who_gives_memory() {
+        const LOADER: &str = "/lib/ld-linux-x86-64.so.2";
+        assert_eq!(memory(&["/bin/x", "//anon"], &[]), Memory::Static);
+        assert_eq!(memory(&["/bin/x", LOADER], &[("/lib/libc.so.6", "malloc")]), Memory::Malloc);
+        assert_eq!(memory(&["/bin/x", LOADER, "/opt/libjemalloc.so.2"], &[]), Memory::Library("jemalloc"));
+        assert_eq!(memory(&[LOADER, "/opt/libjemalloc.so.2", "/jdk/libjvm.so"], &[]), Memory::Java);
+        for own in ["malloc", "_rjem_je_arena_boot", "tcmalloc::PageHeap::GrowHeap(unsigned long)"] {
+            assert_eq!(memory(&["/bin/x", LOADER], &[("/bin/x", own)]), Memory::Own, "{own}");
+        }
+        assert_eq!(memory(&["/bin/x"], &[("/bin/x", "runtime.goexit")]), Memory::Go);
+    }
+
+    #[test]
+    fn copies_are_for_a_program_only_around_the_fork_of_a_child_that_runs_one() {
+        let fork = What::Fork { parent: 1 };
+        let records = [(5, 2, fork.clone()), (7, 3, fork.clone()), (9, 3, What::Exec), (20, 4, fork)];
+        let record = |(time_ns, pid, what)| Record { time_ns, pid, tid: pid, what };
+        let records = records.into_iter().map(record).collect();
+        let spawns = Spawns::new(&Observation { records, ..Observation::default() });
+        assert!(spawns.cover(1, 8) && spawns.cover(3, 8) && spawns.cover(1, 10));
+        assert!(!spawns.cover(1, 6) && !spawns.cover(2, 8) && !spawns.cover(1, 21) && !spawns.cover(3, 10));
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::Interval;
 use crate::profile::{Profile, Selection, Tally, Weighted, Whole};
+use crate::program::Spawns;
 use crate::recording::Recording;
 
 pub use lives::BlockLives;
@@ -74,6 +75,9 @@ pub struct SiteRow {
     pub refault: Option<f64>,
     /// Lower bound of its share of faults on pages that the same mapping had before.
     pub again: f64,
+    /// Share of its faults that copied for a child which then ran another program.
+    #[serde(default)]
+    pub spawned: f64,
     /// The allocating site of most of its time, if more than half.
     pub allocated_by: Option<String>,
     /// For an allocating site its blocks.
@@ -112,6 +116,7 @@ struct Sum {
     in_blocks: f64,
     refaulted: f64,
     again: f64,
+    spawned: f64,
     stacks: HashMap<u32, f64>,
     owners: HashMap<usize, f64>,
 }
@@ -130,10 +135,12 @@ impl Sites {
         let mut owners = Keys::default();
         let host = &recording.observation.host;
         let refaulted = refault::refaulted(profile);
+        let spawns = Spawns::new(&recording.observation);
         let (mut all, mut shown) = (Sum::new(), Sum::new());
         let mut sums: Vec<Sum> = Vec::new();
         let faults = profile.faults.iter().zip(&profile.basis).zip(refaulted);
         for (index, ((fault, basis), refaulted)) in faults.enumerate() {
+            let spawned = fault.kind == Kind::CowAfterFork && spawns.cover(fault.pid, fault.time_ns);
             let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
             let key = selection.holds(index).then(|| keys.number(by, fault, profile, &naming));
             sums.resize_with(sums.len().max(key.map_or(0, |key| key + 1)), Sum::new);
@@ -146,6 +153,7 @@ impl Sites {
                 sum.wait_ns += fault.wait_ns;
                 sum.resident_bytes += host.bytes_made_resident(fault.kind).unwrap_or(0.0) * fault.faults;
                 sum.again += basis.again * fault.faults;
+                sum.spawned += if spawned { fault.faults } else { 0.0 };
                 if owner.is_some() {
                     sum.in_blocks += fault.faults;
                     sum.refaulted += if refaulted { fault.faults } else { 0.0 };
@@ -246,6 +254,7 @@ impl Sum {
             kinds,
             refault: (self.in_blocks > 0.0).then(|| self.refaulted / self.in_blocks),
             again: part(self.again, self.tally.faults),
+            spawned: part(self.spawned, self.tally.faults),
             ..SiteRow::default()
         }
     }

@@ -88,6 +88,9 @@ pub(crate) const MAX_LOSS: f64 = 0.03;
 /// Share of the faults that a cure must avoid to have acted at all.
 pub(crate) const FEWER_FAULTS: f64 = 0.05;
 
+/// Probability that the interval of a cure's ratio misses the true ratio: that of every printed interval.
+pub(crate) const ADVISE_ERROR: f64 = 0.05;
+
 /// Probability of calling a cure slower than an equally fast one, for any number of cures. Chosen: below the
 /// 5 % of the printed intervals, because a false name also changes the recommendation. With 10 rounds that
 /// vary by 5 %, a cure that takes 10 % less time is still recognised 95 times in 100.
@@ -230,6 +233,8 @@ pub(crate) const MMAP_THRESHOLD_BYTES: u64 = 128 << 10;
 /// Blocks up to this many times the threshold are served by raising it. Larger ones fragment the heap and
 /// need a pool. Chosen.
 pub(crate) const ABOVE_THRESHOLD: u64 = 8;
+/// Length from which on `faultless run` serves a block, in bytes (its `--threshold`).
+pub(crate) const RUN_FROM_BYTES: u64 = 64 << 10;
 /// Growth of a site's live blocks, from the first third of its run to the last, that shows a filling queue.
 pub(crate) const QUEUE_GROWTH: f64 = 1.5;
 /// Live blocks below which nothing is called a queue.

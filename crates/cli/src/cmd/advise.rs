@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice;
+use faultless_trace::measurement::Count;
 
 use self::cures::Facts;
 use super::bench::{Bench, Measured};
@@ -76,12 +77,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
-    let facts = Facts::read(faultless_report::command(&shown));
+    let facts = Facts::read(faultless_report::command(&shown), &command[0]);
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command)?;
     let bench = Bench {
-        what: format!("{} as it is and under {} cures", facts.command, ways.len() - 1),
+        what: format!("{} as it is and under {}", facts.command, Count(ways.len() as u64 - 1).of("cure")),
         ways,
         input: Input::capture()?,
         virtual_machine,

@@ -18,12 +18,16 @@ use faultless_console::{Failure, sink::Sink};
 use faultless_prof::{Kernel, Sources};
 use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
-use faultless_trace::advice::{Arm, Refusal, Run, Series};
+use faultless_trace::advice::Refusal;
+use faultless_trace::measurement::Count;
 use faultless_trace::observation::Exit;
+use faultless_trace::rounds::{Arm, Run, Series};
 use faultless_trace::stat::{Interval, Source};
 
-/// The number of rounds, when the user names none, fits this time within its bounds, warm-up included.
+/// The number of rounds, when the user names none, fits this time within its bounds.
 const BUDGET: Duration = Duration::from_secs(40);
+/// From then on it is told how long the rounds will take: one warm-up of a short program says little.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
 const RECORDED_EVERY: u32 = 4;
 /// Recorded runs of each arm, if there are as many rounds. With three, the median holds even if one is an
@@ -77,9 +81,9 @@ impl Bench {
             find(&way.command[0]).map_err(Stop::NotStarted)?;
         }
         let arms = self.ways.len();
-        let engine = Engine::new(self.input, "{bar:30} {pos}/{len} {msg} (about {eta} left)", arms as u64);
-        let wanted = |round: Duration| runs.unwrap_or_else(|| rounds_that_fit(round, &self.rounds));
+        let engine = Engine::new(self.input, "{bar:30} {pos}/{len} {msg}", arms as u64);
         let mut session = Session {
+            begin: Instant::now(),
             ways: &self.ways,
             engine,
             warm: Warm::new(self.virtual_machine),
@@ -87,11 +91,9 @@ impl Bench {
             untimed: None,
         };
         let mut rounds = None;
-        let tell = |round| tell(&self.what, wanted(round), round);
-        let ended = session.warm_up(self.same_output, tell).and_then(|round| {
-            let wanted = *rounds.insert(wanted(round));
-            session.engine.bar.set_length(arms as u64 * u64::from(in_all(wanted)));
-            session.rounds(wanted)
+        let ended = session.warm_up(self.same_output).and_then(|cost| {
+            let wanted = *rounds.insert(runs.unwrap_or_else(|| cost.rounds_that_fit(&self.rounds)));
+            session.rounds(wanted, cost, |left| tell(&self.what, wanted, left))
         });
         session.engine.bar.finish_and_clear();
         let Session { series, untimed, .. } = session;
@@ -110,17 +112,43 @@ impl Bench {
 }
 
 /// Without a terminal there is no bar: says how long the rounds will take.
-fn tell(what: &str, rounds: u32, round: Duration) {
+fn tell(what: &str, rounds: u32, all: Duration) {
     if !std::io::stderr().is_terminal() {
-        let seconds = (round * in_all(rounds)).as_secs_f64().ceil();
-        let text = format!("{what}: {rounds} rounds, about {seconds} s; --runs sets their number");
+        let rounds = Count(u64::from(rounds)).of("round");
+        let text = format!("{what}: {rounds}, about {} more; --runs sets their number", about(all));
         let width = unbroken(pager::columns(Some(&Sink::Stderr)));
         eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
     }
 }
 
+/// `0.6 s`, `31 s`.
+fn about(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    format!("{seconds:.*} s", usize::from(seconds < 9.95))
+}
+
+/// What a timed run and a recorded run of each arm take.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    timed: Duration,
+    recorded: Duration,
+}
+
+impl Cost {
+    /// Of the rounds from `round` on, with the recorded runs among them.
+    fn left(self, round: u32, rounds: u32) -> Duration {
+        let recorded = (round..rounds).filter(|&round| is_recorded(round, rounds)).count();
+        self.timed * (rounds - round) + self.recorded * recorded as u32
+    }
+
+    fn rounds_that_fit(self, bounds: &RangeInclusive<u32>) -> u32 {
+        bounds.clone().rev().find(|&rounds| self.left(0, rounds) <= BUDGET).unwrap_or(*bounds.start())
+    }
+}
+
 /// The runs of a comparison so far.
 struct Session<'a> {
+    begin: Instant,
     ways: &'a [Way],
     engine: Engine,
     warm: Warm,
@@ -129,28 +157,26 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// One recorded run of each arm. Out: how long they took. `tell` gets an estimate of that after the first run.
-    /// A baseline that fails is not worth a comparison.
-    fn warm_up(&mut self, same_output: bool, tell: impl Fn(Duration)) -> Result<Duration, Stop> {
-        let mut round = Duration::ZERO;
+    /// One recorded run of each arm. Out: what a run of each takes. A baseline that fails is not worth a comparison.
+    fn warm_up(&mut self, same_output: bool) -> Result<Cost, Stop> {
+        let (mut cost, mut around_run) = (Cost::default(), Duration::ZERO);
         for (index, way) in self.ways.iter().enumerate() {
             self.engine.bar.set_message(format!("warm-up: {}", way.arm.name));
             let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
             let mut unrecorded = None;
-            let mut begin = Instant::now();
             if is_new {
                 // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
+                let begin = Instant::now();
                 let first = self.run(way, Sources::NONE)?;
+                around_run = begin.elapsed().saturating_sub(Duration::from_nanos(first.run.wall_ns));
                 self.warm.learn(first.run.peak_rss_bytes);
                 unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && same_output);
                 self.series.push(arm(first.run));
-                if index == 0 {
-                    tell(begin.elapsed() * self.ways.len() as u32);
-                }
-                begin = Instant::now();
             }
+            let begin = Instant::now();
             self.warm.touch();
+            let touched = begin.elapsed();
             let Finished { run, fault_seconds, untimed, stderr_tail } = self.run(way, RECORDED)?;
             self.untimed = self.untimed.take().or(untimed);
             self.warm.learn(run.peak_rss_bytes);
@@ -168,9 +194,10 @@ impl Session<'_> {
             self.series.truncate(index);
             self.series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
             self.engine.bar.inc(1);
-            round += begin.elapsed();
+            cost.recorded += begin.elapsed();
+            cost.timed += touched + Duration::from_nanos(run.wall_ns) + around_run;
         }
-        Ok(round)
+        Ok(cost)
     }
 
     fn tell_failure(&self, way: &Way, exit: Exit, stderr_tail: &str) {
@@ -182,19 +209,32 @@ impl Session<'_> {
         });
     }
 
-    /// The rounds that count. An interrupted round leaves no timed run behind.
-    fn rounds(&mut self, rounds: u32) -> Result<(), Stop> {
-        let arms = self.ways.len();
+    /// The rounds that count. An interrupted round leaves no timed run behind. `cost` is the warm-up's. `tell` gets the
+    /// time that is left, once enough has been seen.
+    fn rounds(&mut self, rounds: u32, mut cost: Cost, tell: impl Fn(Duration)) -> Result<(), Stop> {
+        let (arms, bar) = (self.ways.len(), self.engine.bar.clone());
+        bar.reset();
+        bar.set_length(arms as u64 * u64::from(rounds + recorded(rounds)));
+        let (mut spent, mut recordings, mut is_told) = (Cost::default(), 0, false);
         for round in 0..rounds {
-            let about = format!("round {} of {rounds}", round + 1);
+            let left = cost.left(round, rounds);
+            if !is_told && (self.begin.elapsed() >= TOLD_AFTER || round + 1 == rounds) {
+                tell(left);
+                is_told = true;
+            }
+            let about = format!("about {} left, round {} of {rounds}", about(left), round + 1);
+            let begin = Instant::now();
             let mut timed = Vec::with_capacity(arms);
             for index in shuffled(arms) {
                 timed.push((index, self.next(index, Sources::NONE, &about)?.run));
             }
             timed.into_iter().for_each(|(index, run)| self.series[index].runs.push(run));
+            spent.timed += begin.elapsed();
+            cost.timed = spent.timed / (round + 1);
             if !is_recorded(round, rounds) {
                 continue;
             }
+            let begin = Instant::now();
             for index in shuffled(arms) {
                 let finished = self.next(index, RECORDED, &about)?;
                 if round == 0 {
@@ -202,6 +242,8 @@ impl Session<'_> {
                 }
                 self.series[index].fault_seconds.extend(finished.fault_seconds);
             }
+            (spent.recorded, recordings) = (spent.recorded + begin.elapsed(), recordings + 1);
+            cost.recorded = spent.recorded / recordings;
         }
         Ok(())
     }
@@ -241,18 +283,6 @@ impl Session<'_> {
 /// The sources of a recorded run: counts and single faults.
 const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
 
-/// The number of rounds of this length that fit the budget, with the warm-up and recorded runs.
-fn rounds_that_fit(round: Duration, rounds: &RangeInclusive<u32>) -> u32 {
-    let fit = BUDGET.as_nanos() / round.as_nanos().max(1);
-    let timed = fit.saturating_sub(1) * u128::from(RECORDED_EVERY) / u128::from(RECORDED_EVERY + 1);
-    timed.clamp(u128::from(*rounds.start()), u128::from(*rounds.end())) as u32
-}
-
-/// How often each arm runs for so many rounds: the warm-up, the rounds, and those that are recorded.
-fn in_all(rounds: u32) -> u32 {
-    1 + rounds + recorded(rounds)
-}
-
 /// How many of these rounds are followed by recorded runs.
 fn recorded(rounds: u32) -> u32 {
     (rounds / RECORDED_EVERY).max(RECORDED_MIN).min(rounds)
@@ -283,10 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_rounds_and_recorded_runs_fit_the_budget_within_bounds() {
-        let fit = |round| rounds_that_fit(round, &(7..=20));
-        assert_eq!((fit(Duration::ZERO), fit(Duration::MAX)), (20, 7));
-        let round = Duration::from_millis(2500);
-        assert_eq!((fit(round), round * in_all(fit(round))), (12, BUDGET));
+    fn rounds_and_recorded_runs_fit_the_budget_within_bounds_and_their_time_is_told() {
+        let cost = |timed, recorded| {
+            let [timed, recorded] = [timed, recorded].map(Duration::from_millis);
+            Cost { timed, recorded }
+        };
+        let fit = |timed, recorded| cost(timed, recorded).rounds_that_fit(&(7..=20));
+        assert_eq!((fit(0, 0), fit(9_000, 9_000), fit(2_400, 3_600)), (20, 7, 12));
+        // Recording a short run takes longer than the run.
+        assert_eq!(about(cost(60, 300).left(0, 8)), "1.4 s");
+        assert_eq!(about(cost(2_000, 3_000).left(0, 20)), "55 s");
     }
 }

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::compare as report;
-use faultless_trace::advice::Arm;
-use faultless_trace::compare::Comparison;
+use faultless_trace::compare::{Comparison, least_rounds};
+use faultless_trace::measurement::Count;
+use faultless_trace::rounds::Arm;
 
 use super::bench::{Bench, Measured, Way};
 use super::rounds::Input;
@@ -22,7 +23,7 @@ const ROUNDS: RangeInclusive<u32> = 10..=30;
 ///
 /// A warm-up round comes first. Every round then runs each command once, in shuffled order, and ratios to the first
 /// command are taken within a round. About one round in four adds a run of each that records the time in faults.
-/// All takes about 40 seconds, or 14 runs of each if that is longer. Ctrl-C ends the comparison and shows the results so
+/// All takes about 40 seconds, or 15 runs of each if that is longer. Ctrl-C ends the comparison and shows the results so
 /// far.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -34,7 +35,7 @@ The programs' standard output is read and thrown away. Standard input is read on
 Exit status: 0 compared, 1 a command failed in some run, 2 no comparison was possible, 126
 or 127 a command can't be executed or found, 130 interrupted.")]
 pub(crate) struct Args {
-    /// Rounds to count [default: as many as fit into 40 seconds, but 10 to 30].
+    /// Rounds to count, 8 or more, of four commands 10 [default: as many as fit into 40 seconds, but 10 to 30].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000))]
     runs: Option<u32>,
     /// Shell that runs the commands, or none. By default, only a command with a character that a shell acts upon goes
@@ -56,6 +57,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     let svg = args.svg.as_deref().map(Sink::file).transpose()?;
     let ways: Vec<Way> =
         args.commands.iter().map(|command| way(command, args.shell.as_deref())).collect::<Result<_, _>>()?;
+    let least = least_rounds(ways.len());
+    if args.runs.is_some_and(|runs| runs < least) {
+        let (commands, rounds) =
+            (Count(ways.len() as u64).of("command"), Count(u64::from(least)).of("round"));
+        return Err(Failure(format!(
+            "--runs: {commands} need {rounds} or more, else no interval holds in 99 % of comparisons"
+        )));
+    }
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let bench = Bench {
@@ -63,7 +72,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         ways,
         input: Input::capture()?,
         virtual_machine,
-        rounds: ROUNDS,
+        rounds: least.max(*ROUNDS.start())..=*ROUNDS.end(),
         same_output: false,
     };
     let Measured { series, interrupted, untimed } = match bench.measure(args.runs) {
@@ -74,7 +83,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         eprintln!("faultless: interrupted before each command had run: nothing was compared");
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let mut comparison = Comparison::new(host, series);
+    let mut comparison = Comparison::new(host, &series);
     comparison.notes.extend(untimed);
     let status = match &interrupted {
         Some(_) => INTERRUPTED,

@@ -113,7 +113,14 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
     Ok(preload)
 }
 
-/// Why the interposer cannot act in a program: a clause. `None` if it can, or if the program can't be found.
+/// Why the interposer cannot act in a program, or leaves it as it is: a clause. `None` if it acts, or if the program can't
+/// be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    find(name).ok()?.immune().map(|immunity| immunity.reason)
+    let program = find(name).ok()?;
+    program.immune().map(|immunity| immunity.reason).or_else(|| program.own_memory())
+}
+
+/// The library whose malloc a program uses instead of glibc's.
+pub(crate) fn allocator(name: &std::ffi::OsStr) -> Option<&'static str> {
+    find(name).ok()?.allocator()
 }

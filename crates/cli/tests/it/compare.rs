@@ -60,4 +60,15 @@ fn what_cannot_be_compared_is_said_in_one_line() {
     assert!(said(&["true"]).contains("COMMAND"));
     assert!(said(&["true", "echo 'a"]).contains("a quote is not closed"));
     assert!(said(&["-n", "3", "true", "true"]).contains("from 8 to 1000"));
+    let four = said(&["-n", "8", "true", "true", "true", "true"]);
+    assert!(four.contains("4 commands need 10 rounds or more"), "{four}");
+}
+
+#[test]
+fn three_others_are_compared_in_ten_rounds_and_their_time_is_told() {
+    let out = compare(&["-n", "10", "--json", "true", "true", "true", "true"]);
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!((1..4).all(|at| found["commands"][at]["wall_ns"]["ratio"].is_object()), "{found}");
+    let said = text(&out.stderr);
+    assert!(said.starts_with("faultless: 4 commands: 10 rounds, about "), "{said}");
 }

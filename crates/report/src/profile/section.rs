@@ -314,7 +314,9 @@ pub(super) fn site(remedy: &Remedy, width: usize) -> String {
 
 pub(super) fn saves(remedy: &Remedy) -> String {
     let (time, faults) = (&remedy.time_ns, &remedy.faults);
-    let faults = format!("{} faults", Figure::count_range(*faults));
+    // The kernel counts a populated page as a fault, too.
+    let noun = if remedy.cure == Some(Cure::Prefault) { "traps" } else { "faults" };
+    let faults = format!("{} {noun}", Figure::count_range(*faults));
     if time.high > 0.0 { format!("{}, {faults}", Figure::nanos_range(*time)) } else { faults }
 }
 

@@ -2,9 +2,10 @@
 
 use faultless_report::advice::{json, svg, text};
 use faultless_report::compare;
-use faultless_trace::advice::{Advice, Arm, Run, Series, judge};
+use faultless_trace::advice::{Advice, judge};
 use faultless_trace::compare::Comparison;
 use faultless_trace::observation::{Exit, Host};
+use faultless_trace::rounds::{Arm, Run, Series};
 use faultless_trace::stat::Interval;
 
 /// Means of an arm's runs: elapsed ms, CPU ms, faults, ms in faults, peak MiB.
@@ -106,7 +107,7 @@ fn a_narrow_reader_gets_narrow_lines_with_every_word() {
     }
     let (short, long) = (Means(263.0, 422.0, 116_312.0, 223.0, 21.5), Means(73.2, 115.0, 700.0, 1.91, 22.4));
     let series = vec![series("./engine --old", &short, 12), series("./engine --new", &long, 12)];
-    let mut comparison = Comparison::new(Host::default(), series);
+    let mut comparison = Comparison::new(Host::default(), &series);
     comparison.notes.push(note.into());
     narrow(&|width| compare::text(&comparison, false, width));
     let wide = compare::text(&comparison, false, None);
@@ -143,7 +144,7 @@ fn text_of_one_round_and_of_none() {
 #[test]
 fn json_holds_the_intervals_and_the_labels() {
     let mut advice = everything();
-    advice.scores.iter_mut().for_each(|score| score.runs.truncate(1));
+    advice.scores.iter_mut().for_each(|score| score.figures.runs.truncate(1));
     insta::assert_snapshot!("advice.json", json(&advice));
 }
 

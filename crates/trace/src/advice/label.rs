@@ -1,118 +1,67 @@
-//! The intervals of an arm -> its standing, and a phrase for readers. Only printed figures and the thresholds
+//! The ratios of an arm -> its standing, and a phrase for readers. Only printed figures and the thresholds
 //! that the phrase names decide.
 
-use super::{Score, Standing};
+use super::{Reason, Standing};
 use crate::measurement::{Interval, Percent};
-use crate::tuning::{FEWER_FAULTS, MAX_LOSS, MIN_GAIN, SAME_MEMORY};
+use crate::rounds::{Difference, Figures};
+use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY};
 
-/// The effect that an interval of a ratio of times shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    Less,
-    PerhapsLittleLess,
-    Same,
-    NotCertain,
-    PerhapsLittleMore,
-    More,
-}
+/// What became of an arm, why it is not comparable, and the label.
+type Judged = (Option<Standing>, Option<Reason>, String);
 
-impl Effect {
-    /// Rounds the ends to three decimals first, as they are printed.
-    fn of(ratio: &Interval) -> Self {
-        let printed = |end: f64| (end * 1000.0).round();
-        let (low, high) = (printed(ratio.low), printed(ratio.high));
-        let (gain, loss) = (printed(1.0 - MIN_GAIN), printed(1.0 + MAX_LOSS));
-        if high < gain {
-            Self::Less
-        } else if high < 1000.0 {
-            Self::PerhapsLittleLess
-        } else if low > loss {
-            Self::More
-        } else if low > 1000.0 {
-            Self::PerhapsLittleMore
-        } else if low >= gain && high <= loss {
-            Self::Same
-        } else {
-            Self::NotCertain
-        }
-    }
-
-    fn words(self, ratio: &Interval, what: &str, less: &str, more: &str) -> String {
-        match self {
-            Self::Less => less.into(),
-            Self::More => more.into(),
-            Self::PerhapsLittleLess => {
-                format!("{less}, but perhaps by less than the {} that count", Percent(MIN_GAIN))
-            }
-            Self::PerhapsLittleMore => {
-                format!("{more}, but perhaps by less than the {} that count", Percent(MAX_LOSS))
-            }
-            Self::Same => format!("{what}no difference that counts ({})", between(ratio)),
-            Self::NotCertain if ratio.high == f64::MAX => {
-                format!("{what}not certain (one round has no interval)")
-            }
-            Self::NotCertain => format!("{what}not certain ({})", between(ratio)),
-        }
-    }
-}
-
-/// The standing of `score` compared with the baseline, and the label that gives the reason.
-pub(super) fn judged(
-    score: &Score,
-    base: &Score,
-    differs: bool,
-    max_rss_increase: f64,
-) -> (Standing, String) {
+/// The standing of an arm beside the baseline, and the label that gives the reason.
+pub(super) fn judged(arm: &Figures, base: &Figures, differs: bool, max_rss_increase: f64) -> Judged {
+    let not_comparable = |reason, label| (Some(Standing::NotComparable), Some(reason), label);
     if differs {
-        return (Standing::Differs, "not compared: it ends or prints differently".into());
+        return not_comparable(Reason::Differs, "not compared: it ends or prints differently".into());
     }
-    let (Some(wall), Some(cpu)) = (&score.wall, &score.cpu) else {
-        return (Standing::NotJudged, "not judged: no round was finished".into());
+    let (Some(wall), Some(cpu)) = (&arm.wall_ns.ratio, &arm.cpu_ns.ratio) else {
+        return not_comparable(Reason::NotJudged, "not judged: no round was finished".into());
     };
-    let changes = [Effect::of(wall), Effect::of(cpu)];
+    let changes = [wall, cpu].map(Difference::that_counts);
     let words = words(wall, cpu);
     let any = |change| changes.contains(&change);
-    let gains = any(Effect::Less) || any(Effect::PerhapsLittleLess);
-    let more_memory = score.peak_rss_bytes / base.peak_rss_bytes - 1.0;
-    if any(Effect::More) {
-        let why = if gains {
-            format!("; not recommended: {} more of either time rules it out", Percent(MAX_LOSS))
-        } else {
-            String::new()
-        };
-        return (Standing::Hurts, words + &why);
-    }
-    if gains && score.faults.value >= base.faults.value * (1.0 - FEWER_FAULTS) {
+    let (gains, loses) = (any(Difference::Less), any(Difference::More));
+    let faults = arm.faults.median.value / base.faults.median.value;
+    let more_memory = arm.peak_rss_bytes.median.value / base.peak_rss_bytes.median.value - 1.0;
+    let standing = if gains && loses {
+        let why = format!("; not recommended: {} more of either time rules it out", Percent(MAX_LOSS));
+        return (Some(Standing::Hurts), None, words + &why);
+    } else if loses {
+        Standing::Hurts
+    } else if gains && faults >= 1.0 - FEWER_FAULTS {
         let why = format!("; not counted: it takes away less than {} of the faults", Percent(FEWER_FAULTS));
-        return (Standing::SameFaults, words + &why);
-    }
-    if gains && more_memory > max_rss_increase + SAME_MEMORY {
+        return not_comparable(Reason::SameFaults, words + &why);
+    } else if gains && more_memory > max_rss_increase + SAME_MEMORY {
         let (more, allowed) = (Percent(more_memory), Percent(max_rss_increase));
         let why = format!("; not recommended: {more} more memory, {allowed} are allowed");
-        return (Standing::TooMuchMemory, words + &why);
-    }
-    let standing = if any(Effect::Less) {
+        return not_comparable(Reason::TooMuchMemory, words + &why);
+    } else if gains {
         Standing::Helps
-    } else if any(Effect::PerhapsLittleMore) {
-        Standing::SmallLoss
-    } else if any(Effect::PerhapsLittleLess) {
-        Standing::SmallGain
-    } else if any(Effect::NotCertain) {
+    } else if any(Difference::NotCertain) {
         Standing::NotCertain
     } else {
         Standing::NoDifference
     };
-    (standing, words)
+    (Some(standing), None, words)
 }
 
 /// One phrase if both times agree, else one for each.
 fn words(wall: &Interval, cpu: &Interval) -> String {
-    let [of_wall, of_cpu] = [wall, cpu].map(Effect::of);
-    if of_wall == of_cpu {
-        return of_wall.words(wall, "", "faster", "slower");
+    let of = |ratio: &Interval, what: &str, less: &str, more: &str| match Difference::that_counts(ratio) {
+        Difference::Less => less.into(),
+        Difference::More => more.into(),
+        Difference::None => format!("{what}no difference that counts ({})", between(ratio)),
+        Difference::NotCertain if ratio.high == f64::MAX => {
+            format!("{what}not certain (one round has no interval)")
+        }
+        Difference::NotCertain => format!("{what}not certain ({})", between(ratio)),
+    };
+    if Difference::that_counts(wall) == Difference::that_counts(cpu) {
+        return of(wall, "", "faster", "slower");
     }
-    let elapsed = of_wall.words(wall, "elapsed time ", "faster", "slower");
-    elapsed + "; " + &of_cpu.words(cpu, "CPU time ", "less CPU time", "more CPU time")
+    let elapsed = of(wall, "elapsed time ", "faster", "slower");
+    elapsed + "; " + &of(cpu, "CPU time ", "less CPU time", "more CPU time")
 }
 
 /// `between 8.2 % less and 12 % more time`.
@@ -129,61 +78,51 @@ pub(super) fn between(ratio: &Interval) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arm, Score, Standing};
     use super::*;
+    use crate::rounds::Quantity;
 
-    /// An arm with these intervals, as a share of the baseline's faults and memory.
-    fn score(wall: (f64, f64), cpu: (f64, f64), faults: f64, memory: f64) -> Score {
-        let ratio = |(low, high): (f64, f64)| Some(Interval { value: f64::midpoint(low, high), low, high });
-        Score {
-            arm: Arm { name: "pool".into(), what: String::new(), adopt: String::new() },
-            wall_ns: 1e9,
-            cpu_ns: 1e9,
-            faults: Interval { value: 1000.0 * faults, low: 0.0, high: 0.0 },
-            fault_time: None,
-            peak_rss_bytes: 1e9 * memory,
-            wall: ratio(wall),
-            cpu: ratio(cpu),
-            beside_fastest: None,
-            standing: Standing::NotJudged,
-            label: String::new(),
-            runs: Vec::new(),
-        }
+    /// An arm with these ratios of its times, and a share of the baseline's faults and memory.
+    fn arm(wall: (f64, f64), cpu: (f64, f64), faults: f64, memory: f64) -> Figures {
+        let ratio = |(low, high): (f64, f64)| Quantity {
+            ratio: Some(Interval { value: f64::midpoint(low, high), low, high }),
+            ..Quantity::default()
+        };
+        let median =
+            |value| Quantity { median: Interval { value, low: value, high: value }, ..Quantity::default() };
+        let (faults, peak_rss_bytes) = (median(1000.0 * faults), median(1e9 * memory));
+        Figures { wall_ns: ratio(wall), cpu_ns: ratio(cpu), faults, peak_rss_bytes, ..Figures::default() }
     }
 
-    fn said(score: &Score) -> (Standing, String) {
-        judged(score, &self::score((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), false, 0.5)
+    fn said(figures: &Figures) -> Judged {
+        judged(figures, &arm((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), false, 0.5)
     }
 
     #[test]
     fn the_label_follows_the_intervals_and_names_the_threshold_that_decides() {
         use Standing::*;
-        let little = "faster, but perhaps by less than the 2.0 % that count";
         let unsure = "not certain (between 8.0 % less and 12 % more time)";
         let level = "no difference that counts (between 1.5 % less and 0.4 % more time)";
         for (wall, cpu, standing, label) in [
             // Excludes 1 by much, by little, and at the threshold as printed.
             ((0.2, 0.3), (0.2, 0.3), Helps, "faster"),
             ((0.9, 0.9794), (0.9, 0.9794), Helps, "faster"),
-            ((0.9, 0.9796), (0.9, 0.9796), SmallGain, little),
-            ((0.918, 0.988), (0.918, 0.988), SmallGain, little),
-            ((0.95, 0.9994), (0.95, 0.9994), SmallGain, little),
-            // Contains 1: narrow, wide.
+            ((0.9, 0.9796), (0.9, 0.9796), NotCertain, "not certain (between 2.0 % and 10 % less time)"),
             ((0.95, 0.9996), (0.95, 0.9996), NotCertain, "not certain (between <0.1 % and 5.0 % less time)"),
+            (
+                (0.982, 0.99),
+                (0.982, 0.99),
+                NoDifference,
+                "no difference that counts (between 1.0 % and 1.8 % less time)",
+            ),
+            // Contains 1: narrow, wide.
             ((0.985, 1.004), (0.985, 1.004), NoDifference, level),
             ((0.92, 1.12), (0.92, 1.12), NotCertain, unsure),
             ((0.92, 1.12), (0.5, 2.0), NotCertain, unsure),
             ((0.0, f64::MAX), (0.0, f64::MAX), NotCertain, "not certain (one round has no interval)"),
             // Losses.
-            ((1.001, 1.1), (1.001, 1.1), SmallLoss, "slower, but perhaps by less than the 3.0 % that count"),
+            ((1.002, 1.1), (1.002, 1.1), NotCertain, "not certain (between 0.2 % and 10 % more time)"),
             ((1.04, 1.1), (1.04, 1.1), Hurts, "slower"),
             // The two times disagree.
-            (
-                (0.5, 0.6),
-                (0.918, 0.988),
-                Helps,
-                "faster; less CPU time, but perhaps by less than the 2.0 % that count",
-            ),
             (
                 (0.5, 0.6),
                 (0.92, 1.12),
@@ -198,35 +137,21 @@ mod tests {
                 "faster; more CPU time; not recommended: 3.0 % more of either time rules it out",
             ),
             ((0.985, 1.004), (1.1, 1.2), Hurts, &format!("elapsed time {level}; more CPU time")),
-            (
-                (0.918, 0.988),
-                (1.001, 1.1),
-                SmallLoss,
-                &format!("{little}; more CPU time, but perhaps by less than the 3.0 % that count"),
-            ),
         ] {
-            assert_eq!(said(&score(wall, cpu, 0.1, 1.0)), (standing, label.to_owned()), "{wall:?} {cpu:?}");
+            let judged = (Some(standing), None, label.to_owned());
+            assert_eq!(said(&arm(wall, cpu, 0.1, 1.0)), judged, "{wall:?} {cpu:?}");
         }
     }
 
     #[test]
     fn what_keeps_a_gain_from_being_recommended_is_said() {
-        let fast = (0.5, 0.6);
-        let (standing, label) = said(&score(fast, fast, 0.96, 1.0));
-        assert_eq!(standing, Standing::SameFaults);
+        let (fast, unsure) = ((0.5, 0.6), (0.92, 1.12));
+        let (_, reason, label) = said(&arm(fast, fast, 0.96, 1.0));
+        assert_eq!(reason, Some(Reason::SameFaults));
         assert_eq!(label, "faster; not counted: it takes away less than 5.0 % of the faults");
-        let (standing, label) = said(&score(fast, fast, 0.1, 1.62));
-        assert_eq!(standing, Standing::TooMuchMemory);
+        let (_, reason, label) = said(&arm(fast, fast, 0.1, 1.62));
+        assert_eq!(reason, Some(Reason::TooMuchMemory));
         assert_eq!(label, "faster; not recommended: 62 % more memory, 50 % are allowed");
-        assert_eq!(said(&score((0.92, 1.12), (0.92, 1.12), 1.0, 9.0)).0, Standing::NotCertain);
-    }
-
-    #[test]
-    fn an_arm_without_rounds_or_with_other_output_is_not_judged() {
-        let mut none = score((1.0, 1.0), (1.0, 1.0), 1.0, 1.0);
-        let differs = judged(&none, &none, true, 0.5);
-        assert_eq!(differs, (Standing::Differs, "not compared: it ends or prints differently".into()));
-        (none.wall, none.cpu) = (None, None);
-        assert_eq!(said(&none), (Standing::NotJudged, "not judged: no round was finished".into()));
+        assert_eq!(said(&arm(unsure, unsure, 1.0, 9.0)).0, Some(Standing::NotCertain));
     }
 }

@@ -5,9 +5,10 @@
 //! chooses alike.
 
 use super::label::between;
-use super::{Run, Score, Standing, column};
-use crate::measurement::{Interval, Percent, paired_estimate, paired_interval, ratio};
-use crate::tuning::{FALSELY_SLOWER, MIN_GAIN, WORTHWHILE_BYTES, WORTHWHILE_SHARE};
+use super::{Score, Standing};
+use crate::measurement::{Count, Interval, Percent, paired_estimate, paired_interval};
+use crate::rounds::{Run, ratio};
+use crate::tuning::{ADVISE_ERROR, FALSELY_SLOWER, MIN_GAIN, WORTHWHILE_BYTES, WORTHWHILE_SHARE};
 
 /// The winner, all cures level with the fastest, and the reason for the choice if there are several. Adds to
 /// the label of each other cure how it compares with the fastest.
@@ -30,28 +31,23 @@ pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option
 
 /// The fastest of the cures that help, and the cures level with it; empty if nothing helps.
 fn level(scores: &mut [Score]) -> Vec<usize> {
-    // A cure whose gain may be small stays a candidate: it is often level with one that helps, and simpler.
-    let is_candidate = |score: &Score| matches!(score.standing, Standing::Helps | Standing::SmallGain);
-    let mut level: Vec<usize> = (0..scores.len()).filter(|&index| is_candidate(&scores[index])).collect();
-    let walls: Vec<Vec<f64>> = scores.iter().map(|score| column(&score.runs, |run| run.wall_ns)).collect();
+    let helps = |&index: &usize| scores[index].standing == Some(Standing::Helps);
+    let mut level: Vec<usize> = (0..scores.len()).filter(helps).collect();
+    let walls: Vec<Vec<f64>> = scores.iter().map(|score| score.figures.column(|run| run.wall_ns)).collect();
     let faster = |a: usize, b: usize| if paired_estimate(&walls[b], &walls[a]) < 1.0 { b } else { a };
-    let fastest = level.iter().copied().reduce(faster);
-    let Some(fastest) = fastest.filter(|_| scores.iter().any(|score| score.standing == Standing::Helps))
-    else {
-        return Vec::new();
-    };
+    let Some(fastest) = level.iter().copied().reduce(faster) else { return Vec::new() };
     // The same rounds also decide which cure is the fastest, so the error is divided among all pairs.
     let pairs = level.len() * (level.len() - 1) / 2;
     let error = FALSELY_SLOWER / pairs.max(1) as f64;
-    let (name, wall) = (scores[fastest].arm.name.clone(), scores[fastest].wall);
+    let (name, wall) = (scores[fastest].arm.name.clone(), scores[fastest].figures.wall_ns.ratio);
     level.retain(|&index| {
         let score = &mut scores[index];
         if index == fastest {
             return true;
         }
-        let overlap = score.wall.zip(wall).is_none_or(|(own, best)| own.low <= best.high);
+        let overlap = score.figures.wall_ns.ratio.zip(wall).is_none_or(|(own, best)| own.low <= best.high);
         score.beside_fastest = paired_interval(&walls[index], &walls[fastest], error);
-        let (is_level, words) = compared(score.beside_fastest, overlap, score.runs.len());
+        let (is_level, words) = compared(score.beside_fastest, overlap, score.figures.runs.len());
         let relation = if is_level { "level with" } else { "slower than" };
         score.label += &format!("; {relation} {name} ({words})");
         is_level
@@ -68,17 +64,17 @@ fn compared(beside: Option<Interval>, overlap: bool, rounds: usize) -> (bool, St
         }
         _ if !overlap => (false, "their intervals do not overlap".into()),
         Some(ratio) => (true, between(&ratio)),
-        None => (true, format!("{rounds} rounds do not tell them apart")),
+        None => (true, format!("{} too few to tell them apart", Count(rounds as u64).are("round"))),
     }
 }
 
 /// The first of `level` that no other beats by CPU time, then by memory, each by a margin beyond noise.
 fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> {
     let less = |of: fn(&Run) -> u64, a: usize, b: usize| {
-        let [a, b] = [a, b].map(|index| column(&scores[index].runs, of));
-        ratio(&a, &b).high < 1.0 - WORTHWHILE_SHARE
+        let [a, b] = [a, b].map(|index| scores[index].figures.column(of));
+        ratio(&a, &b, ADVISE_ERROR).is_some_and(|ratio| ratio.high < 1.0 - WORTHWHILE_SHARE)
     };
-    let rss = |index: usize| scores[index].peak_rss_bytes;
+    let rss = |index: usize| scores[index].figures.peak_rss_bytes.median.value;
     let less_cpu = |a, b| less(|run| run.cpu_ns, a, b);
     let less_memory = |a, b| rss(b) - rss(a) > WORTHWHILE_BYTES && less(|run| run.peak_rss_bytes, a, b);
     let unbeaten = |among: &[usize], beats: &dyn Fn(usize, usize) -> bool| {
@@ -101,7 +97,6 @@ fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> 
 mod tests {
     use super::super::judge;
     use super::super::tests::series;
-    use super::*;
     use crate::observation::Host;
 
     #[test]
@@ -129,17 +124,5 @@ mod tests {
         assert_eq!(chosen(100, 420), (2, format!("{same}b, which takes less memory")));
         assert_eq!(chosen(80, 500), (2, format!("{same}b, which takes less CPU time")));
         assert_eq!(chosen(120, 420).0, 1);
-    }
-
-    #[test]
-    fn a_simple_cure_with_a_small_gain_is_not_passed_over_for_one_that_is_level_with_it() {
-        let base = [100, 101, 99, 100, 102, 98, 100, 101, 99, 100];
-        let a = [95, 94, 99, 93, 98, 94, 97, 95, 99, 93];
-        let b = [94, 95, 93, 94, 96, 92, 94, 95, 93, 94];
-        let all = vec![series("as it is", &base, 20), series("a", &a, 20), series("b", &b, 20)];
-        let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
-        let standings = [1, 2].map(|index: usize| advice.scores[index].standing);
-        assert_eq!(standings, [Standing::SmallGain, Standing::Helps]);
-        assert_eq!((advice.winner, &advice.level[..]), (Some(1), &[1, 2][..]));
     }
 }

@@ -87,18 +87,94 @@ fn blocks_that_come_back_are_for_the_thresholds_or_a_pool() {
     assert_eq!(find(&heap, &heap, Some(&lives(64 << 10)), None).cure, Some(Cure::Thresholds));
 }
 
+/// The cure of a site in a program whose memory comes from there.
+fn of_memory(memory: Memory, pattern: Pattern<'_>) -> Remedy {
+    remedy(&Pattern { program: &Program { memory }, ..pattern })
+}
+
 #[test]
 fn the_setting_covers_the_largest_block_and_is_none_of_another_allocators() {
     let site = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
-    let of = |largest_bytes, allocator| {
-        let (host, lives) = (host(), BlockLives { largest_bytes, ..lives(MIB) });
-        let program = Program { allocator, ..Program::default() };
-        let found = remedy(&seen(&site, Some(&lives), (&host, &program)));
-        (found.cure, found.how)
+    let (host, program) = (host(), Program::default());
+    let of = |largest_bytes, memory| {
+        let lives = BlockLives { largest_bytes, ..lives(MIB) };
+        of_memory(memory, seen(&site, Some(&lives), (&host, &program)))
     };
-    assert!(of(20 * MIB, None).1.contains("mmap_threshold=33554432"));
-    assert!(of(32 * MIB, None).1.contains("mmap_max=0"));
-    assert_eq!(of(MIB, Some("jemalloc")).0, Some(Cure::Pool));
+    assert!(of(20 * MIB, Memory::Malloc).how.contains("mmap_threshold=33554432"));
+    assert!(of(32 * MIB, Memory::Malloc).how.contains("mmap_max=0"));
+    assert_eq!(of(MIB, Memory::Library("jemalloc")).cure, Some(Cure::Pool));
+    assert_eq!(of(MIB, Memory::Java).cure, Some(Cure::Thresholds), "native blocks beside the Java heap");
+    let unknown = of_memory(Memory::Malloc, seen(&site, None, (&host, &program)));
+    assert!(unknown.how.contains("mmap_max=0"), "blocks of several sites: of any length");
+}
+
+#[test]
+fn small_blocks_on_a_heap_that_is_trimmed_are_for_the_thresholds_and_not_for_run() {
+    let site = row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]);
+    let (host, program) = (host(), Program::default());
+    let knee = Some(Point { keep_bytes: 24 * MIB, low: 0.97, high: 0.97 });
+    let of =
+        |memory, blocks| of_memory(memory, Pattern { knee, blocks, ..seen(&site, None, (&host, &program)) });
+    for blocks in [false, true] {
+        let found = of(Memory::Malloc, blocks);
+        assert_eq!(found.cure, Some(Cure::Thresholds));
+        assert!(found.how.contains("mmap_max=0") && found.why.contains("97 % of all faults"), "{found:?}");
+        let found = of(Memory::Library("tcmalloc"), blocks);
+        assert!(!found.how.contains("GLIBC") && !found.how.contains("record --alloc"), "{found:?}");
+    }
+    let small = SiteRow { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let lives = lives(8 << 10);
+    let found = remedy(&seen(&small, Some(&lives), (&host, &program)));
+    assert!(found.cure == Some(Cure::Pool) && !found.how.contains("run --"), "{found:?}");
+}
+
+#[test]
+fn nothing_is_printed_that_does_not_reach_the_programs_memory() {
+    let hidden = [Memory::Own, Memory::Static, Memory::Go, Memory::Java];
+    let (host, program) = (host(), Program::default());
+    let knee = Some(Point { keep_bytes: 24 * MIB, low: 0.9, high: 0.95 });
+    let first = row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]);
+    let again = SiteRow { again: 0.9, ..first.clone() };
+    for memory in hidden {
+        for (row, knee) in [(&first, None), (&first, knee), (&again, None)] {
+            let pattern = seen(row, None, (&host, &program));
+            let found =
+                of_memory(memory, Pattern { knee, blocks: false, asked_for_blocks: false, ..pattern });
+            let said = format!("{} {}", found.why, found.how);
+            let reaches = said.contains("GLIBC") || said.contains("run --") || said.contains("alloc shows");
+            assert!(!reaches && !said.contains("advise"), "{memory:?}: {said}");
+            assert_eq!(said.contains("GODEBUG"), memory == Memory::Go && found.cure.is_some(), "{said}");
+        }
+    }
+    let unknown = Pattern { blocks: false, asked_for_blocks: false, ..seen(&again, None, (&host, &program)) };
+    let asked = Pattern { asked_for_blocks: true, ..unknown };
+    let [unknown, asked] = [unknown, asked].map(|pattern| remedy(&pattern).how);
+    assert!(unknown.contains("record --alloc") && !unknown.contains("GLIBC"), "it may be its own mapping");
+    assert!(asked.contains("MADV_FREE") && !asked.contains("record --alloc"), "{asked}");
+}
+
+#[test]
+fn a_spawn_is_named_only_for_copies_around_one_and_advise_where_it_can_act() {
+    let copies = row(PAGES, &[(Kind::CowAfterFork, 1.0)]);
+    let spawned = SiteRow { spawned: 0.8, ..copies.clone() };
+    let found = [&copies, &spawned].map(|row| find(row, row, None, None));
+    assert_eq!(found.each_ref().map(|found| found.why.contains("vfork")), [false, true]);
+    assert!(!may_be_cured(&found));
+    let first = row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]);
+    assert!(may_be_cured(&[find(&copies, &copies, None, None), find(&first, &first, None, None)]));
+}
+
+#[test]
+fn huge_pages_are_named_only_where_a_request_gets_them() {
+    let site = SiteRow { refault: Some(0.0), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let (program, lives) = (Program::default(), lives(50 * MIB));
+    for (thp, cure) in [("madvise", Some(Cure::Thp)), ("always", None), ("never", None)] {
+        let host = Host { thp: thp.into(), ..host() };
+        assert_eq!(remedy(&seen(&site, Some(&lives), (&host, &program))).cure, cure, "{thp}");
+    }
+    let host = host();
+    let found = of_memory(Memory::Library("jemalloc"), seen(&site, Some(&lives), (&host, &program)));
+    assert!(found.how.contains("MADV_HUGEPAGE") && !found.how.contains("GLIBC"), "{found:?}");
 }
 
 #[test]

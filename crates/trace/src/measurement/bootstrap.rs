@@ -99,30 +99,6 @@ fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
     f64::midpoint(sorted[ranks[(n - 1) / 2]], sorted[ranks[n / 2]])
 }
 
-/// How many times `a` is `b`, from PAIRED rounds: `a[i]` and `b[i]` were measured next to each other.
-///
-/// The value is the median of the per-round ratios, the interval its bootstrap over rounds. A slow drift of
-/// the machine cancels within a round. "Faster" needs an interval that excludes 1. See [`median_interval`]
-/// for few rounds. Rounds with a value that is not positive and finite are left out. Without rounds the value
-/// is 1, and the interval says nothing.
-///
-/// ```
-/// use faultless_trace::measurement::ratio;
-/// let ratio = ratio(&[2.0, 2.2, 1.9, 2.1, 2.0, 2.0], &[1.0; 6]);
-/// assert!(ratio.low > 1.0 && ratio.value == 2.0);
-/// ```
-pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
-    let usable = |v: f64| v.is_finite() && v > 0.0;
-    let ratios: Vec<f64> = a
-        .iter()
-        .zip(b)
-        .filter(|(a, b)| usable(**a) && usable(**b))
-        .map(|(a, b)| a / b)
-        .filter(|r| usable(*r))
-        .collect();
-    median_interval(&ratios).unwrap_or(Interval { value: 1.0, low: 0.0, high: f64::MAX })
-}
-
 /// How many times `a` is `b`, from INDEPENDENT samples, such as two days or two machines.
 ///
 /// The value is the ratio of the medians, the interval the bootstrap of both. If one sample has fewer than
@@ -241,21 +217,6 @@ mod tests {
         assert_eq!(median_interval(&[3.0]), Some(one));
         let constant = Interval { value: 65_536.0, low: 65_536.0, high: 65_536.0 };
         assert_eq!(median_interval(&[65_536.0; 3]), Some(constant));
-    }
-
-    #[test]
-    fn ratio_of_one_round_says_nothing() {
-        assert_eq!(ratio(&[3.0], &[1.5]), Interval { value: 2.0, low: 0.0, high: f64::MAX });
-        assert_eq!(ratio(&[], &[]), Interval { value: 1.0, low: 0.0, high: f64::MAX });
-        assert_eq!(ratio(&[1.0], &[0.0]).value, 1.0);
-    }
-
-    #[test]
-    fn common_drift_cancels_in_paired_rounds() {
-        let slow: Vec<f64> = (0..12).map(|i| f64::from(1 << i)).collect();
-        let fast: Vec<f64> = slow.iter().map(|v| v / 3.0).collect();
-        let r = ratio(&slow, &fast);
-        assert!((r.low - 3.0).abs() < 1e-9 && (r.high - 3.0).abs() < 1e-9, "{r:?}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The candidate cures that can work for this program on this machine.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use faultless_console::Failure;
-use faultless_trace::advice::Arm;
+use faultless_trace::rounds::Arm;
 
 use faultless_os::host::Host;
 
@@ -18,7 +18,7 @@ const HUGE: &str = "glibc.malloc.hugetlb=1";
 
 /// The facts that decide which cures can be tried.
 pub(super) struct Facts {
-    /// Whether the C library is glibc.
+    /// Whether malloc is glibc's.
     pub(super) is_glibc: bool,
     /// Whether its malloc can ask for huge pages.
     pub(super) has_hugetlb: bool,
@@ -33,11 +33,11 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads the facts of this machine.
-    pub(super) fn read(command: String) -> Self {
+    /// Reads the facts of this machine, and of the program of a command.
+    pub(super) fn read(command: String, program: &OsStr) -> Self {
         let host = Host::read();
         Self {
-            is_glibc: host.glibc.is_some(),
+            is_glibc: host.glibc.is_some() && run::allocator(program).is_none(),
             has_hugetlb: glibc::has_hugetlb(&host),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
             sys_hidden: host.hides_sys(),
@@ -80,7 +80,7 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
             tunables(KEEP),
         ));
     }
-    if facts.thp && facts.has_hugetlb {
+    if facts.thp && facts.is_glibc && facts.has_hugetlb {
         cures.push(cure(
             "glibc huge pages",
             "glibc's malloc asks for huge pages for the heap and for mapped blocks",

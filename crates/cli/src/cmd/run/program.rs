@@ -1,8 +1,8 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
-//! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if any:
-//! no dynamic loader, another word size, rights that make the loader ignore `LD_PRELOAD`, or a sanitizer.
-//! Scripts are followed to their interpreter.
+//! In: a name as a shell takes it. Out: the file, its allocator, and the reason why the interposer cannot act in it, if
+//! any: no dynamic loader, another word size, rights that make the loader ignore `LD_PRELOAD`, or a sanitizer. Scripts
+//! are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use faultless_os::host::{may_execute, user};
 use faultless_prof::Failure;
+use faultless_trace::program::ALLOCATORS;
 
 /// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
@@ -73,18 +74,63 @@ pub(crate) struct Immunity {
 impl Executable {
     /// Why the interposer cannot act in this program. `None` if it can, or if the file can't be read.
     pub(super) fn immune(&self) -> Option<Immunity> {
+        let binary = self.binary()?;
+        native(&binary.path, &binary.file, &binary.head)
+    }
+
+    /// Why its memory does not come from a malloc that can be replaced: a clause.
+    pub(super) fn own_memory(&self) -> Option<String> {
+        const PT_NOTE: u32 = 4;
+        let Binary { path, file, head } = self.binary()?;
+        let is_go =
+            |note: Segment| read_at(&file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"));
+        let why = if program_headers(&file, &head)?.of_kind(PT_NOTE).any(is_go) {
+            "is a Go program: its heap does not come from malloc"
+        } else if dynamic(&file, &head)?.defines(b"malloc") {
+            "defines malloc itself"
+        } else {
+            return None;
+        };
+        Some(format!("{} {why}", path.display()))
+    }
+
+    /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
+    pub(super) fn allocator(&self) -> Option<&'static str> {
+        let of_file =
+            self.binary().and_then(|binary| dynamic(&binary.file, &binary.head)).map(|names| names.names);
+        let preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+        let names = [of_file.unwrap_or_default(), preloaded.into_encoded_bytes()];
+        let is_named =
+            |library: &&str| names.iter().any(|names| holds(names, format!("lib{library}").as_bytes()));
+        ALLOCATORS.into_iter().find(is_named)
+    }
+
+    /// The ELF file that runs.
+    fn binary(&self) -> Option<Binary> {
         let mut path = self.path.clone();
         for _ in 0..SCRIPT_DEPTH {
             let mut file = File::open(&path).ok()?;
-            let mut head = [0; HEAD_BYTES];
+            let mut head = vec![0; HEAD_BYTES];
             let len = file.read(&mut head).ok()?;
-            match interpreter(&head[..len]) {
+            head.truncate(len);
+            match interpreter(&head) {
                 Some(next) => path = next,
-                None => return native(&path, &file, &head[..len]),
+                None => return Some(Binary { path, file, head }),
             }
         }
         None
     }
+}
+
+/// A file, and its first bytes.
+struct Binary {
+    path: PathBuf,
+    file: File,
+    head: Vec<u8>,
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// The interpreter in a script's first line. For `/usr/bin/env NAME`, NAME is looked up.
@@ -106,7 +152,7 @@ fn native(path: &Path, file: &File, head: &[u8]) -> Option<Immunity> {
         Elf::Static => "is statically linked: it has no loader for the pool",
         Elf::OtherClass => "is a 32-bit program and the pool is not",
         Elf::Dynamic => {
-            let sanitizer = sanitizer(file, head)?;
+            let sanitizer = sanitizer(&dynamic(file, head)?.names)?;
             let reason = format!("{shown} is built with {sanitizer}, which has to see every block");
             return Some(Immunity { reason, is_left_alone: true });
         }
@@ -125,28 +171,53 @@ const SANITIZERS: [(&[u8], &str); 6] = [
     (b"__tsan_init\0", "ThreadSanitizer"),
 ];
 
-/// The sanitizer of a dynamic program. GCC's `-static-libasan` and similar flags leave no trace.
-fn sanitizer(file: &File, head: &[u8]) -> Option<&'static str> {
-    let names = dynamic_names(file, &program_headers(file, head)?)?;
-    let is_named = |name: &[u8]| names.windows(name.len()).any(|window| window == name);
-    SANITIZERS.iter().find(|(name, _)| is_named(name)).map(|(_, sanitizer)| *sanitizer)
+/// The sanitizer of a program with these names. GCC's `-static-libasan` and similar flags leave no trace.
+fn sanitizer(names: &[u8]) -> Option<&'static str> {
+    SANITIZERS.iter().find(|(name, _)| holds(names, name)).map(|(_, sanitizer)| *sanitizer)
 }
 
-/// The names of a program's dynamic symbols and libraries (DT_STRTAB). Reference: elf(5).
-fn dynamic_names(file: &File, headers: &Headers) -> Option<Vec<u8>> {
+/// The dynamic symbols of a program.
+struct Dynamic {
+    /// Names of symbols and of libraries (DT_STRTAB).
+    names: Vec<u8>,
+    /// DT_SYMTAB, up to the names: linkers put them behind it.
+    symbols: Vec<u8>,
+}
+
+impl Dynamic {
+    /// Whether the program itself has a function of this name, which then goes before those of libraries.
+    fn defines(&self, name: &[u8]) -> bool {
+        const SYMBOL_BYTES: usize = 24;
+        self.symbols.chunks_exact(SYMBOL_BYTES).any(|symbol| {
+            let (at, section) = (word(symbol, 0).unwrap_or(0) as u32 as usize, [symbol[6], symbol[7]]);
+            let found = self.names.get(at..).and_then(|names| names.split(|&byte| byte == 0).next());
+            section != [0, 0] && found == Some(name)
+        })
+    }
+}
+
+/// Reads them. Reference: elf(5).
+fn dynamic(file: &File, head: &[u8]) -> Option<Dynamic> {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
     const DT_STRTAB: u64 = 5;
+    const DT_SYMTAB: u64 = 6;
     const DT_STRSZ: u64 = 10;
+    let headers = program_headers(file, head)?;
     let dynamic = headers.of_kind(PT_DYNAMIC).next()?;
     let entries = read_at(file, dynamic.offset, dynamic.len)?;
     let value = |wanted: u64| {
         entries.chunks_exact(16).find(|entry| word(entry, 0) == Some(wanted)).and_then(|entry| word(entry, 8))
     };
+    let read = |address: u64, len: u64| {
+        let mut parts = headers.of_kind(PT_LOAD);
+        let part = parts.find(|part| (part.address..part.address + part.len).contains(&address))?;
+        read_at(file, part.offset + (address - part.address), len)
+    };
     let (address, len) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-    let part =
-        headers.of_kind(PT_LOAD).find(|part| (part.address..part.address + part.len).contains(&address))?;
-    read_at(file, part.offset + (address - part.address), len)
+    let symbols = value(DT_SYMTAB).filter(|symbols| *symbols < address);
+    let symbols = symbols.and_then(|symbols| read(symbols, address - symbols));
+    Some(Dynamic { names: read(address, len)?, symbols: symbols.unwrap_or_default() })
 }
 
 /// The most bytes read from a file, whatever its headers say.
@@ -297,10 +368,9 @@ mod tests {
             }
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
-            let found = sanitizer(&file, &bytes[..bytes.len().min(HEAD_BYTES)]);
-            for len in 0..bytes.len() {
-                sanitizer(&file, &bytes[..len]);
-            }
+            let of = |len: usize| dynamic(&file, &bytes[..len]).and_then(|found| sanitizer(&found.names));
+            let found = of(bytes.len().min(HEAD_BYTES));
+            (0..bytes.len()).for_each(|len| drop(of(len)));
             found
         };
         assert_eq!(program(b"\0libc.so.6\0__asan_init\0"), Some("AddressSanitizer"));
