@@ -27,6 +27,7 @@ use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
 use faultless_trace::measurement::median_interval;
 use faultless_trace::observation::Calibration;
+use faultless_trace::pairer::Pairer;
 
 use crate::shape::entry;
 use crate::write_cost::{WriteCost, WriteCosts};
@@ -429,23 +430,25 @@ impl Pair {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
         let [again, entry, end] = self.ids;
-        let bytes = &mut read.bytes;
+        let mut pairer = Pairer::default();
         let mut readings = Vec::new();
         let mut last_ns = 0;
-        for raw in records(bytes) {
+        for raw in records(&read.bytes) {
             let Raw::Sample(sample) = raw else { continue };
             let (tid, time_ns) = (sample.tid, sample.time_ns);
             if sample.id == again || (sample.id == entry && time_ns == last_ns) {
                 write_costs.again(tid, time_ns);
             } else if sample.id == entry {
-                write_costs.enter(tid, sample.addr, time_ns);
+                pairer.enter(tid, time_ns, sample.addr, ());
                 last_ns = time_ns;
-            } else if sample.id == end {
-                let once = write_costs.end(tid, sample.addr, time_ns).filter(|(_, again)| *again == 0);
-                readings.extend(once.map(|(ns, _)| (time_ns, ns)));
+            } else if sample.id == end
+                && let Some((entry, _)) = pairer.end(tid, sample.addr)
+                && let (ns, 0) = write_costs.add(tid, entry.time_ns, time_ns)
+            {
+                readings.push((time_ns, ns));
             }
         }
-        bytes.clear();
+        read.bytes.clear();
         readings
     }
 }

@@ -346,7 +346,7 @@ impl Monitor {
         if !self.every_fault && now - self.begin_ns > t::COPIER_NS {
             self.copier = None;
         }
-        if !self.budget.is_on() && self.drain.is_apart() {
+        if !self.budget.is_on() && self.drain.samples.is_apart() {
             self.align_samples(now);
         }
         // Begin a burst last, so that none of our own work interrupts the program in it.
@@ -547,7 +547,7 @@ impl Monitor {
 
     fn note_the_rest(&mut self, wall_ns: u64, found: OrphanUsage) {
         note_wait4(&mut self.session, found);
-        if let Some(note) = self.drain.pairing.note() {
+        if let Some(note) = self.drain.samples.note() {
             self.session.add_to_note(PAIRS, &note);
         }
         if self.levels.is_some() {

@@ -5,7 +5,7 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
+//! `levels`, `recording`, `file`, `pairer`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `diff`, `advice`,
 //! `compare`; `program`, `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
@@ -30,6 +30,7 @@ mod kind;
 mod levels;
 pub mod measurement;
 pub mod observation;
+pub mod pairer;
 pub mod profile;
 pub mod program;
 pub mod reconcile;
