@@ -15,7 +15,6 @@
 //! It does not warm memory that the hypervisor has taken back. One warm-up block shows that such
 //! pages are outliers, and the medians ignore them.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -451,28 +450,6 @@ impl Pair {
         read.bytes.clear();
         readings
     }
-}
-
-/// Process and duration in ns of each fault whose entry and end are both among these records. `is_entry`
-/// tells events apart by id.
-pub(crate) fn timed(
-    bytes: &[u8],
-    is_entry: impl Fn(u64) -> Option<bool>,
-) -> impl Iterator<Item = (u32, u64)> {
-    let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
-    records(bytes).filter_map(move |raw| {
-        let Raw::Sample(sample) = raw else { return None };
-        match (is_entry(sample.id), open.remove(&sample.tid)) {
-            (Some(true), _) => {
-                open.insert(sample.tid, (sample.addr, sample.time_ns));
-                None
-            }
-            (Some(false), Some((addr, begin_ns))) if addr == sample.addr => {
-                Some((sample.pid, sample.time_ns.saturating_sub(begin_ns)))
-            }
-            _ => None,
-        }
-    })
 }
 
 fn median(values: &mut [u64]) -> Option<u64> {

@@ -19,7 +19,7 @@ use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
 use crate::samples::Samples;
-use crate::session::{CpuBuffer, Role};
+use crate::session::{CpuBuffer, Role, Roles};
 use crate::symbols::NameCache;
 use crate::thinning::Thinning;
 use crate::tuning as t;
@@ -29,8 +29,7 @@ use crate::write_cost::WriteCosts;
 /// All records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// By id, ascending, because every record is looked up here.
-    roles: Vec<(u64, Role)>,
+    roles: Roles,
     decoder: Decoder,
     pub(crate) samples: Samples,
     /// Of faults of bursts: they are kept at the end, which has the registers.
@@ -122,8 +121,7 @@ pub(crate) enum Task {
 impl Drain {
     /// Knows the events of these buffers by their ids.
     pub(crate) fn new(buffers: &[CpuBuffer], first: u32) -> Self {
-        let mut roles: Vec<_> = buffers.iter().flat_map(CpuBuffer::roles).collect();
-        roles.sort_by_key(|&(id, _)| id);
+        let roles = Roles::of(buffers);
         let last_ns = now_ns();
         let copied =
             buffers.iter().map(|buffer| Copied { cpu: buffer.cpu, last_ns, ..Copied::default() }).collect();
@@ -160,7 +158,7 @@ impl Drain {
             for raw in records(&copied.bytes[begin..]) {
                 match raw {
                     Raw::Lost { lost, .. } => found.lost += lost,
-                    Raw::Sample(sample) => match role(&self.roles, sample.id) {
+                    Raw::Sample(sample) => match self.roles.get(sample.id) {
                         Some(Role::Entry) => found.faults += 1,
                         Some(Role::SampleEntry(_)) => found.samples += 1,
                         _ => {}
@@ -456,20 +454,16 @@ impl Drain {
 /// A record that waits for sorting, with the sample it was made from.
 type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
 
-fn role(roles: &[(u64, Role)], id: u64) -> Option<Role> {
-    roles.binary_search_by_key(&id, |&(id, _)| id).ok().map(|at| roles[at].1)
-}
-
 fn sort_in<'a>(
     raw: Raw<'a>,
-    roles: &[(u64, Role)],
+    roles: &Roles,
     tells_pages: bool,
     span: &Range<u64>,
     batch: &mut Vec<Pending<'a>>,
 ) {
     let record = match raw {
         Raw::Sample(sample) => {
-            let Some(role) = role(roles, sample.id) else { return };
+            let Some(role) = roles.get(sample.id) else { return };
             let is_fault = matches!(role, Role::Entry | Role::Again | Role::Minor | Role::Major);
             if !is_fault || span.contains(&sample.time_ns) {
                 batch.extend(from_sample(sample, role, tells_pages));

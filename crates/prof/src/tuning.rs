@@ -268,12 +268,9 @@ pub(crate) const NAMING_THREADS_MAX: usize = 4;
 pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
 /// The same for one program. A program that only faults loses 5 to 12 %; one with few faults still gets sites.
 pub(crate) const LIVE_PERIOD_PROGRAM: u64 = 37;
-/// Size of a processor's ring for stacks, pages (256 KiB): several ticks at a million faults per second.
-pub(crate) const LIVE_STACK_RING_PAGES: usize = 64;
-/// Size of a processor's ring for fault pairs, pages (128 KiB): a burst of a thousand faults.
-pub(crate) const LIVE_PAIR_RING_PAGES: usize = 32;
-/// Most events on single threads. Each takes a descriptor, and the usual limit for a process is 1024.
-pub(crate) const LIVE_EVENTS_MAX: usize = 768;
+/// Most threads of a process that are watched, times processors: each takes six descriptors, and the usual hard limit
+/// is half a million.
+pub(crate) const LIVE_THREADS_MAX: usize = 768;
 /// Time between two reads of the rings and of the busiest processes' memory, ns.
 pub(crate) const LIVE_TICK_NS: u64 = 100_000_000;
 /// Length of a burst of pairs, ns. With [`LIVE_BURST_TICKS`], pairs are on for 1 % of the time, so they cost

@@ -141,7 +141,10 @@ impl CpuBuffer {
             let spec = Spec { event: Software::CpuClock, output, ..begun };
             self.add(Role::Cpu, &spec, target, None)?;
         }
-        if shape.period > 0 {
+        if shape.live {
+            let chains = Spec { output: Output::UserStacks { period: shape.period }, ..begun };
+            self.add(Role::SampleEntry(shape.period), &chains, target, None)?;
+        } else if shape.period > 0 {
             let spec = Spec { event: Software::MajorFaults, output: shape.end(1), ..begun };
             self.add(Role::MajorSample, &spec, target, None)?;
             self.add_samples(begun, target, shape, shape.period)?;
@@ -152,6 +155,7 @@ impl CpuBuffer {
         // The leader is counted last, so its record follows the entry's, inside the interval that the pair
         // measures.
         let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
+        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
         let leader = self.add(Role::Again, &again, target, None)?;
         let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
         self.add(Role::Entry, &entry, target, Some(leader))?;
