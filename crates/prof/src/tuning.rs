@@ -17,6 +17,11 @@ pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 2e9;
 /// The same for reads, and for writes to mapped pages. 16 rounds take some 8 ms. The offset of mapped pages
 /// varied by 35 ns from run to run with 16 rounds, and by 50 ns with 8.
 pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
+/// Share of a touch's price by which first rounds and those of an earlier calibration may differ. Chosen: below the 7 %
+/// that no calibration is known better than (`CALIBRATION_SHARE` of `trace`).
+pub(crate) const CALIBRATION_AGREES_SHARE: f64 = 0.05;
+/// Age of a program, ns, from which on it gets rounds of its own beside those that are kept: they cost 1 % of it at most.
+pub(crate) const CALIBRATION_KEPT_NS: u64 = 1_000_000_000;
 /// How often events are opened to measure what that costs every fault; the median counts. Each opening
 /// patches the kernel's code, some 0.35 ms, so five were a third of the time before a program starts. With two,
 /// one disturbed opening could make first touches look free (one test run in five).
