@@ -102,7 +102,10 @@ impl Calibrator {
         // Its ring counts against the user's limit, which the session's rings need.
         begun.pair = None;
         let was_kept = kept.is_some();
-        begun.kept = kept.filter(|kept| agree(&kept.rounds[WRITE], &begun.rounds[WRITE]));
+        begun.kept = kept.filter(|kept| {
+            let first = kept.rounds[WRITE].len().min(t::CALIBRATION_FIRST_ROUNDS);
+            agree(&kept.rounds[WRITE][..first], &begun.rounds[WRITE])
+        });
         if was_kept && begun.kept.is_none() {
             begun.open_ns = None;
             begun.measure_opening();
@@ -258,15 +261,18 @@ fn offsets_ns(rounds: &[Round]) -> Vec<f64> {
     rounds.iter().filter_map(|round| Some(round.with?[1] - round.plain_ns)).collect()
 }
 
-/// Whether the machine is as it was: a touch takes as long, and reads as much longer.
+/// Whether the machine is as it was when it took these first rounds: a touch takes about as long, and reads as much
+/// longer.
 fn agree(then: &[Round], now: &[Round]) -> bool {
     let plain = |rounds: &[Round]| median(&rounds.iter().map(|round| round.plain_ns).collect::<Vec<_>>());
     let offset = |rounds: &[Round]| median(&offsets_ns(rounds));
-    let both = |of: &dyn Fn(&[Round]) -> Option<f64>| Some((of(then)?, of(now)?));
-    both(&plain).zip(both(&offset)).is_some_and(|(plain, offset)| {
-        let most_ns = t::CALIBRATION_AGREES_SHARE * plain.0;
-        (plain.1 - plain.0).abs() <= most_ns && (offset.1 - offset.0).abs() <= most_ns
-    })
+    let apart = |of: &dyn Fn(&[Round]) -> Option<f64>| Some((of(now)? - of(then)?).abs());
+    plain(then).zip(apart(&plain)).zip(apart(&offset)).is_some_and(
+        |((plain_ns, plain_apart_ns), apart_ns)| {
+            let most_ns = t::CALIBRATION_AGREES_SHARE * plain_ns;
+            plain_apart_ns <= 2.0 * most_ns && apart_ns <= most_ns
+        },
+    )
 }
 
 /// By how much a touch takes longer while events of both kinds are open but off. `None` where they can't be

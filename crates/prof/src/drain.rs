@@ -36,6 +36,8 @@ pub(crate) struct Drain {
     entries: Pairer<Record>,
     /// What each thread's last record was, and its time.
     last: HashMap<u32, (Role, u64)>,
+    /// See [`Digest`].
+    waited: u64,
     thinning: Thinning,
     pub(crate) write_costs: WriteCosts,
     /// Samples of faults end with the size of the mapped page.
@@ -97,6 +99,8 @@ pub(crate) struct CopyCounts {
     pub(crate) faults: u64,
     /// Entries of samples.
     pub(crate) samples: u64,
+    /// Thread switches.
+    pub(crate) switches: u64,
     /// Records lost.
     pub(crate) lost: u64,
 }
@@ -106,6 +110,8 @@ pub(crate) struct CopyCounts {
 pub(crate) struct Digest {
     /// Forks, execs and exits of whole processes, in order.
     pub(crate) tasks: Vec<Task>,
+    /// Faults whose thread lost its processor, as far as switches are recorded, and major ones.
+    pub(crate) waited: u64,
     /// Records lost: how many, and the time of the last record before them.
     pub(crate) losses: Vec<(u64, u64)>,
 }
@@ -158,6 +164,7 @@ impl Drain {
             for raw in records(&copied.bytes[begin..]) {
                 match raw {
                     Raw::Lost { lost, .. } => found.lost += lost,
+                    Raw::Switch(_) => found.switches += 1,
                     Raw::Sample(sample) => match self.roles.get(sample.id) {
                         Some(Role::Entry) => found.faults += 1,
                         Some(Role::SampleEntry(_)) => found.samples += 1,
@@ -227,6 +234,10 @@ impl Drain {
                 (Some(Role::SampleEntry(_)), _) => self.write_costs.again(record.tid, record.time_ns),
                 (_, What::Exit) => {
                     self.write_costs.exit(record.tid);
+                    self.samples.exit(record.tid);
+                    if let Some(endless) = self.entries.take(record.tid).0 {
+                        self.keep_entry(endless.with, None);
+                    }
                     self.last.remove(&record.tid);
                 }
                 _ => {}
@@ -246,6 +257,7 @@ impl Drain {
             let endless = std::mem::take(&mut self.entries).into_open();
             endless.for_each(|entry| self.keep_entry(entry.with, None));
         }
+        digest.waited = std::mem::take(&mut self.waited);
         digest
     }
 
@@ -314,7 +326,9 @@ impl Drain {
             What::Sample { .. } => return self.keep_sample(record, sample),
             What::SampleEnter { addr, .. } => return self.samples.enter(*addr, record),
             What::End { addr, stack, .. } => {
-                if let Some(entry) = self.entries.take(record.tid).0 {
+                let (entry, off_cpu) = self.entries.take(record.tid);
+                if let Some(entry) = entry {
+                    self.waited += u64::from(off_cpu.ns() > 0);
                     if entry.addr == *addr {
                         self.write_costs.add(record.tid, entry.time_ns, record.time_ns);
                     }
@@ -322,6 +336,10 @@ impl Drain {
                 }
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
+            }
+            What::Switch { out, preempted } => {
+                self.entries.switch(record.tid, record.time_ns, *out, *preempted);
+                self.samples.switch(record.tid, record.time_ns, *out, *preempted);
             }
             What::Cpu { kernel, stack } => {
                 *stack = self.unwind(pid, sample);
@@ -387,10 +405,11 @@ impl Drain {
 
     /// Keeps a sample and its entry, in memory only some of them.
     fn keep_sample(&mut self, mut end: Record, sample: Option<Sample<'_>>) {
-        let entry = self.samples.end(&end);
+        let (entry, off_cpu) = self.samples.end(&end);
         let What::Sample { addr, ip, kernel, major, access, stack, weight, .. } = &mut end.what else {
             return;
         };
+        self.waited += u64::from(*major || off_cpu.ns() > 0);
         if self.stacks.is_none() && !*major {
             let Some(every) = self.thinning.keep() else { return };
             *weight *= every;
@@ -520,7 +539,7 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
         Role::Cpu => What::Cpu { kernel, stack },
         Role::LockWanted => What::LockWait { write: false, wait_ns: 0 },
         Role::LockTaken(at) => What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0 },
-        Role::Tasks => return None,
+        Role::Switches | Role::Tasks => return None,
     };
     let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };
     Some((record, Some((role, sample))))

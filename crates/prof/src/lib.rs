@@ -31,6 +31,7 @@ mod samples;
 mod session;
 mod shape;
 mod subject;
+mod switches;
 pub mod symbols;
 mod thinning;
 mod trace_file;

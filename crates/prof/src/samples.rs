@@ -8,7 +8,7 @@
 
 use faultless_trace::measurement::{Count, Percent};
 use faultless_trace::observation::{Record, What};
-use faultless_trace::pairer::Pairer;
+use faultless_trace::pairer::{OffCpu, Pairer};
 
 use crate::tuning as t;
 
@@ -33,10 +33,16 @@ impl Samples {
         self.entries.enter(entry.tid, entry.time_ns, addr, entry);
     }
 
-    /// A sample's end. Returns the last entry of its thread without an end. A major fault has no entry among the
+    /// A switch of a thread.
+    pub(crate) fn switch(&mut self, tid: u32, time_ns: u64, out: bool, preempted: bool) {
+        self.entries.switch(tid, time_ns, out, preempted);
+    }
+
+    /// A sample's end. Returns the last entry of its thread without an end, and what was waited since. A major fault has no entry among the
     /// samples, unless it is one by chance.
-    pub(crate) fn end(&mut self, end: &Record) -> Option<Record> {
-        let entry = self.entries.take(end.tid).0.map(|entry| entry.with);
+    pub(crate) fn end(&mut self, end: &Record) -> (Option<Record>, OffCpu) {
+        let (entry, off_cpu) = self.entries.take(end.tid);
+        let entry = entry.map(|entry| entry.with);
         let place = |record: &Record| match record.what {
             What::SampleEnter { addr, ip, .. } | What::Sample { addr, ip, major: false, .. } => {
                 Some((addr, ip))
@@ -51,7 +57,14 @@ impl Samples {
                 self.apart = if is_timed { 0 } else { self.apart + 1 };
             }
         }
-        entry
+        // Without its entry, the waits are of what came before.
+        let off_cpu = if entry.is_some() { off_cpu } else { OffCpu::default() };
+        (entry, off_cpu)
+    }
+
+    /// A thread that has ended.
+    pub(crate) fn exit(&mut self, tid: u32) {
+        self.entries.take(tid);
     }
 
     /// Whether samples of the first thread no longer match. Answers true once per that many mismatches.

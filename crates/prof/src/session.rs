@@ -380,6 +380,11 @@ impl Session {
         self.buffers.iter().for_each(|buffer| buffer.record_faults(on));
     }
 
+    /// The same for thread switches.
+    pub(crate) fn record_switches(&self, on: bool) {
+        self.buffers.iter().for_each(|buffer| buffer.record_switches(on));
+    }
+
     /// Begins samples anew, see [`CpuBuffer::align_samples`].
     pub(crate) fn align_samples(&mut self) {
         self.with_samples_off(|session| {

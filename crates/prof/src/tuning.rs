@@ -17,8 +17,9 @@ pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 2e9;
 /// The same for reads, and for writes to mapped pages. 16 rounds take some 8 ms. The offset of mapped pages
 /// varied by 35 ns from run to run with 16 rounds, and by 50 ns with 8.
 pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
-/// Share of a touch's price by which first rounds and those of an earlier calibration may differ. Chosen: below the 7 %
-/// that no calibration is known better than (`CALIBRATION_SHARE` of `trace`).
+/// Share of a touch's price by which the offset may differ from an earlier calibration's, both in the first rounds; twice
+/// as much for the price itself. Chosen: below the 7 % that no calibration is known better than (`CALIBRATION_SHARE` of
+/// `trace`).
 pub(crate) const CALIBRATION_AGREES_SHARE: f64 = 0.05;
 /// Age of a program, ns, from which on it gets rounds of its own beside those that are kept: they cost 1 % of it at most.
 pub(crate) const CALIBRATION_KEPT_NS: u64 = 1_000_000_000;
@@ -219,6 +220,11 @@ pub(crate) const DRAIN_COST_NS: f64 = 1_500.0;
 pub(crate) const FAULT_DEFAULT_NS: f64 = 1_000.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (measured: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
+
+/// Thread switches recorded without one in a fault, from which on they are left out: 2 ms of the program's time.
+pub(crate) const SWITCHES_MOST: u64 = 2_000;
+/// How long they then are left out, from their begin on, ns: 0.5 % of a program that switches without end.
+pub(crate) const SWITCHES_NS: u64 = 500_000_000;
 
 /// Shortest time between two readings of the levels, ns.
 pub(crate) const TICK_MIN_NS: u64 = 500_000;

@@ -47,6 +47,13 @@ pub struct OffCpu {
     left: Option<(u64, bool)>,
 }
 
+impl OffCpu {
+    /// In all.
+    pub fn ns(&self) -> u64 {
+        self.preempted_ns + self.blocked_ns
+    }
+}
+
 impl<T> Default for Pairer<T> {
     fn default() -> Self {
         Self { threads: HashMap::new() }
