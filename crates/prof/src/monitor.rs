@@ -324,7 +324,7 @@ impl Monitor {
         } else if !self.session.kernel.is_empty() {
             t::KERNEL_DRAIN_NS
         } else {
-            t::NOTHING_TO_READ_NS
+            t::TICK_COSTLY_NS
         }
     }
 
@@ -361,7 +361,7 @@ impl Monitor {
         }
         self.is_in_burst = self.budget.is_on() && (new >= t::BURST_FAULTS || !was_on);
         let calibrates = !self.budget.is_on() && self.calibrator.as_mut().is_some_and(|it| it.advance(now));
-        self.interval.polled(now - self.begin_ns, new >= t::BUSY_FAULTS || calibrates, process_cpu_ns);
+        self.interval.polled(now - self.begin_ns, new >= t::BURST_FAULTS || calibrates, process_cpu_ns);
     }
 
     /// Realigns the samples. If a fault is under way, its end comes without an entry and the attempt fails; a

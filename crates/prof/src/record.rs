@@ -275,7 +275,7 @@ impl Recorder {
             self.subject.read_usage(now_ns);
             self.write(now_ns);
             if now_ns >= progress_ns {
-                progress_ns = now_ns + t::PROGRESS_NS;
+                progress_ns = now_ns + t::SELDOM_NS;
                 progress(&Progress {
                     faults: self.monitor.faults(),
                     recorded: self.written.entries + self.written.samples,

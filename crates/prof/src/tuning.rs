@@ -62,7 +62,7 @@ pub(crate) const WAKE_PART: usize = 4;
 /// Time between two polls in a burst while the program faults fast, ns: a few hundred of the fastest faults.
 pub(crate) const BURST_POLL_NS: u64 = 200_000;
 /// Faults since the last poll from which on a program counts as faulting fast. A slower one does not overrun
-/// the credit, and a poll costs some 20 us.
+/// the credit, and a poll costs some 20 us. Polls with more faults say nothing of what a plain one costs.
 pub(crate) const BURST_FAULTS: u64 = 40;
 /// Largest ring with stacks, pages (4 MiB): some 3 000 faults, 3 ms of the fastest faulting seen. The kernel
 /// lets a normal user lock only [`RING_PAGES_MAX`].
@@ -146,12 +146,9 @@ pub(crate) const STACK_SAME_BYTES: usize = 64;
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 3_000.0;
 /// Shortest wait for `mmap_lock` that is recorded, ns. Taking a free lock takes about a hundred ns.
 pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
-/// Time between two flushes of the trace file, ns: a killed recorder loses this much.
-pub(crate) const FLUSH_NS: u64 = 500_000_000;
-/// Time between two readings of an attached process's usage, ns.
-pub(crate) const USAGE_NS: u64 = 500_000_000;
-/// Time between two reports of progress, ns.
-pub(crate) const PROGRESS_NS: u64 = 500_000_000;
+/// Time between two flushes of the trace file, ns: a killed recorder loses this much. Also between two reports of
+/// progress, readings of an attached process's usage, and attempts to reap adopted orphans.
+pub(crate) const SELDOM_NS: u64 = 500_000_000;
 /// Smallest ring worth having, pages.
 pub(crate) const RING_PAGES_MIN: usize = 8;
 /// Processors that are tried if /sys does not list them.
@@ -196,14 +193,11 @@ pub(crate) const RECORD_SHARE: f64 = 0.008;
 pub(crate) const STACKS_SHARE: f64 = 0.012;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
-/// Credit needed to begin a burst, ns: some 45 faults. More bursts narrow the interval more than longer ones: with
-/// twice the credit and pauses of 19 ms, a program of 0.3 s was known to 18 % instead of 16 % (medians of 15
-/// runs).
+/// Credit needed to begin a burst, ns: some 45 faults, or 25 with stacks. Many short bursts narrow the interval, and
+/// correct the bias of samples, more than few long ones: with twice the credit and pauses of 19 ms, a program of 0.3 s
+/// was known to 18 % instead of 16 % (medians of 15 runs). With 300 us one of 0.2 s had one to four bursts, and in 40
+/// runs `record` reported 0.59 to 1.09 times its true fault time.
 pub(crate) const RECORD_BURST_NS: f64 = 120_000.0;
-/// The same with stacks: some 25 faults. Bursts correct the bias of samples, and many short ones do that
-/// better than few long ones. With 300 us and pauses of 19 ms, a program of 0.2 s had one to four bursts.
-/// In 40 runs `record` then reported 0.59 to 1.09 times its true fault time.
-pub(crate) const STACKS_BURST_NS: f64 = 120_000.0;
 /// Mean pause between bursts, ns. Pauses are drawn from half to one and a half of it, so that they don't
 /// follow the program's phases.
 pub(crate) const RECORD_PAUSE_NS: u64 = 12_000_000;
@@ -232,7 +226,7 @@ pub(crate) const TICK_MIN_NS: u64 = 500_000;
 pub(crate) const TICK_EARLY_NS: u64 = 2_000_000;
 /// Longest time, ns, if a reading is cheap, however little happens.
 pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
-/// Longest time in any case, ns: with hundreds of processes a reading takes milliseconds.
+/// Longest time in any case, ns: with hundreds of processes a reading takes milliseconds. Also where nothing is read.
 pub(crate) const TICK_COSTLY_NS: u64 = 1_000_000_000;
 /// Share of one processor that reading the levels may take, the wake-ups for it included.
 pub(crate) const TICK_SHARE: f64 = 0.005;
@@ -242,16 +236,10 @@ pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
 pub(crate) const LEVELS_MAX: usize = 400_000;
 /// Mappings and tasks kept; a program that maps without end would fill the memory (about 150 bytes each).
 pub(crate) const TASK_RECORDS_MAX: usize = 1_000_000;
-/// Time between two attempts to reap adopted orphans, ns.
-pub(crate) const REAP_NS: u64 = 500_000_000;
 /// Time between two readings of the kernel stacks' rings, ns.
 pub(crate) const KERNEL_DRAIN_NS: u64 = 100_000_000;
-/// Sleep between two polls if nothing is read while the program runs, ns.
-pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
 /// Time between two searches of /proc for new children, if no event reports them, ns.
 pub(crate) const DISCOVER_NS: u64 = 10_000_000;
-/// This many faults since the last poll call for the next one soon.
-pub(crate) const BUSY_FAULTS: u64 = 100;
 
 /// Bytes at the begin of a table of generated code that tell which runtime wrote it. Chosen: Python's first
 /// functions, and V8's builtins, stand there.
