@@ -79,9 +79,9 @@ pub enum Output {
     Tasks {
         /// Bytes.
         wake_bytes: u32,
-        /// Also a record for each context switch (Linux 4.3).
-        switches: bool,
     },
+    /// No samples; a record for each context switch (Linux 4.3).
+    Switches,
 }
 
 /// Which event, and how.
@@ -316,8 +316,8 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
             attr.set_exclude_callchain_kernel(1);
         }
-        Output::Tasks { wake_bytes, switches } => {
-            attr.set_context_switch(switches.into());
+        Output::Switches => attr.set_context_switch(1),
+        Output::Tasks { wake_bytes } => {
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = wake_bytes;
             attr.set_mmap(1);

@@ -18,8 +18,6 @@ use crate::tuning as t;
 pub(crate) struct Limits {
     /// Share of the program's CPU time.
     share: f64,
-    /// Credit needed to begin a burst, ns.
-    burst_ns: f64,
     /// First estimate of what a recorded fault costs the recorder, ns.
     own_ns: f64,
     /// Cost before recording is paced, ns.
@@ -32,7 +30,6 @@ impl Limits {
     /// For bare faults.
     pub(crate) const BARE: Self = Self {
         share: t::RECORD_SHARE,
-        burst_ns: t::RECORD_BURST_NS,
         own_ns: t::DRAIN_COST_NS,
         free_ns: t::RECORD_FREE_NS,
         pause_ns: t::RECORD_PAUSE_NS,
@@ -40,7 +37,6 @@ impl Limits {
     /// For faults with their stacks.
     pub(crate) const STACKS: Self = Self {
         share: t::STACKS_SHARE,
-        burst_ns: t::STACKS_BURST_NS,
         own_ns: t::RECORD_DRAIN_COST_NS,
         free_ns: t::STACKS_FREE_NS,
         pause_ns: t::STACKS_PAUSE_NS,
@@ -127,7 +123,7 @@ impl Budget {
             return false;
         }
         self.fill(cpu_ns());
-        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { self.limits.burst_ns };
+        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { t::RECORD_BURST_NS };
         if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns }
     }
 

@@ -6,7 +6,8 @@
 //! and readings equal it.
 //!
 //! A machine changes its speed within a tenth of a second. So only a few rounds come before the program
-//! starts. The others are spread over its run, between bursts, and the rest comes at the end.
+//! starts. The others are spread over its run, between bursts, and the rest comes at the end. Where the first rounds
+//! agree with those of an earlier calibration (`kept`), a program of less than a second gets no others.
 //!
 //! While anyone has such an event open, the kernel checks every fault of every process for events that count
 //! it (a static key per kind, `perf_swevent_enabled`). An unwatched program does not pay for that. So this
@@ -15,7 +16,9 @@
 //! It does not warm memory that the hypervisor has taken back. One warm-up block shows that such
 //! pages are outliers, and the medians ignore them.
 
-use std::collections::HashMap;
+mod kept;
+
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,12 +28,15 @@ use faultless_os::counters::{now_ns, time_and_tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
-use faultless_trace::measurement::median_interval;
+use faultless_trace::measurement::{median, median_interval};
 use faultless_trace::observation::Calibration;
+use faultless_trace::pairer::Pairer;
 
 use crate::shape::entry;
+use crate::symbols::NameCache;
 use crate::write_cost::{WriteCost, WriteCosts};
 use crate::{facts, tuning as t};
+use kept::{Kept, Place};
 
 /// The kinds of touches, and how many rounds of each are wanted.
 const TOUCHES: [(Touch, usize); 3] = [
@@ -46,11 +52,17 @@ pub(crate) struct Calibrator {
     /// The output of the event at a fault's end; `None`: the pair is not calibrated.
     end: Option<Output>,
     clock: Clock,
-    open_ticks: Option<f64>,
+    /// What open events cost every fault, ns.
+    open_ns: Option<f64>,
     pair: Option<Pair>,
     /// In the order of [`TOUCHES`].
-    rounds: [Rounds; TOUCHES.len()],
+    rounds: [Vec<Round>; TOUCHES.len()],
     write_costs: WriteCosts,
+    /// Where it is kept, and an earlier one that agrees.
+    place: Option<Place>,
+    kept: Option<Kept>,
+    /// Nothing was kept before, so all rounds are worth their time.
+    is_first: bool,
     /// Whether more rounds may be tried while the program runs.
     is_resumable: bool,
     /// When the next one is due.
@@ -61,29 +73,57 @@ impl Calibrator {
     /// Takes the first rounds. With `end`, the output of the event at a fault's end, it calibrates the event
     /// pair too. `None` only if memory can't be mapped.
     pub(crate) fn begin(end: Option<Output>) -> Option<Self> {
+        Self::begin_in(end, crate::cache_folder().map(|folder| folder.join("calibration")).as_deref())
+    }
+
+    fn begin_in(end: Option<Output>, folder: Option<&Path>) -> Option<Self> {
+        let place =
+            end.zip(folder.and_then(NameCache::open)).and_then(|(end, folder)| Place::of(end, folder));
+        let kept = place.as_ref().and_then(Place::read);
         let mut begun = Self {
             end,
             clock: Clock::begin(empty_ticks()),
-            open_ticks: end.and_then(|_| open_ticks(t::CALIBRATION_OPENINGS)),
-            pair: end.and_then(|end| Pair::open(end).ok()),
+            open_ns: kept.as_ref().map(|kept| kept.open_ns),
+            pair: None,
             rounds: Default::default(),
             write_costs: WriteCosts::default(),
+            is_first: place.is_some() && kept.is_none(),
+            place,
+            kept: None,
             is_resumable: end.is_some(),
             next_ns: 0,
         };
+        begun.measure_opening();
+        begun.pair = end.and_then(|end| Pair::open(end).ok());
         begun.take(WRITE, t::CALIBRATION_FIRST_ROUNDS)?;
-        if begun.rounds[WRITE].readings == 0 {
+        if begun.rounds[WRITE].iter().all(|round| round.with.is_none()) {
             (begun.end, begun.is_resumable) = (None, false);
         }
         // Its ring counts against the user's limit, which the session's rings need.
         begun.pair = None;
-        begun.next_ns = now_ns() + t::CALIBRATION_PAUSE_NS;
+        let was_kept = kept.is_some();
+        begun.kept = kept.filter(|kept| {
+            let first = kept.rounds[WRITE].len().min(t::CALIBRATION_FIRST_ROUNDS);
+            agree(&kept.rounds[WRITE][..first], &begun.rounds[WRITE])
+        });
+        if was_kept && begun.kept.is_none() {
+            begun.open_ns = None;
+            begun.measure_opening();
+        }
+        let pause_ns = if begun.kept.is_some() { t::CALIBRATION_KEPT_NS } else { t::CALIBRATION_PAUSE_NS };
+        begun.next_ns = now_ns() + pause_ns;
         Some(begun)
+    }
+
+    fn measure_opening(&mut self) {
+        if self.open_ns.is_none() && self.end.is_some() {
+            self.open_ns = open_ticks(t::CALIBRATION_OPENINGS).map(|ticks| ticks * self.clock.tick_ns());
+        }
     }
 
     /// Takes a round if one is due. Returns whether it did.
     pub(crate) fn advance(&mut self, now: u64) -> bool {
-        let done = |index: &usize| self.rounds[*index].taken as f64 / TOUCHES[*index].1 as f64;
+        let done = |index: &usize| self.rounds[*index].len() as f64 / TOUCHES[*index].1 as f64;
         let next =
             (0..TOUCHES.len()).min_by(|a, b| done(a).total_cmp(&done(b))).filter(|next| done(next) < 1.0);
         let Some(index) = next.filter(|_| self.is_resumable && now >= self.next_ns) else { return false };
@@ -102,11 +142,11 @@ impl Calibrator {
     /// Takes the missing rounds, those of other kinds as far as they are worth it for a program of that much CPU
     /// time, and returns the calibration with the cost of one record.
     pub(crate) fn finish(mut self, cpu_ns: u64) -> Option<(Calibration, Option<WriteCost>)> {
-        let worth = (cpu_ns as f64 / t::CALIBRATION_FULL_CPU_NS).min(1.0);
+        let worth = if self.is_first { 1.0 } else { (cpu_ns as f64 / t::CALIBRATION_FULL_CPU_NS).min(1.0) };
         for (index, (_, wanted)) in TOUCHES.iter().enumerate() {
             let wanted = if index == WRITE { *wanted } else { (*wanted as f64 * worth).ceil() as usize };
-            let missing = wanted.saturating_sub(self.rounds[index].taken);
-            if missing == 0 {
+            let missing = wanted.saturating_sub(self.rounds[index].len());
+            if missing == 0 || self.kept.is_some() {
                 continue;
             }
             self.is_resumable = self.end.is_some();
@@ -117,11 +157,19 @@ impl Calibrator {
             }
         }
         self.pair = None;
-        Some((self.so_far()?, self.write_costs.cost()))
+        let found = self.so_far()?;
+        let written = self.write_costs.cost();
+        if self.is_whole() {
+            if let Some(place) = &self.place {
+                place.write(&Kept { rounds: self.rounds, open_ns: self.open_ns.unwrap_or(0.0), written });
+            }
+            return Some((found, written));
+        }
+        Some((found, self.kept.map_or(written, |kept| kept.written)))
     }
 
     fn is_whole(&self) -> bool {
-        self.rounds.iter().zip(TOUCHES).all(|(rounds, (_, wanted))| rounds.taken >= wanted)
+        self.rounds.iter().zip(TOUCHES).all(|(rounds, (_, wanted))| rounds.len() >= wanted)
     }
 
     /// Opens the events again. If there is no room for them while the program runs, all that is missing
@@ -133,31 +181,98 @@ impl Calibrator {
         }
     }
 
-    /// The calibration by the rounds so far.
+    /// The calibration by the rounds so far, and by those of before as long as too few are new.
     pub(crate) fn so_far(&self) -> Option<Calibration> {
-        let ns = self.clock.ns();
-        let [written, read, mapped] = &self.rounds;
-        let plain_p50_ns = ns(median(&mut written.plain.clone())?);
-        let offset_ns = self.end.and_then(|_| written.offset_ns(&ns));
-        let loaded_p50_ns =
-            offset_ns.and_then(|_| median(&mut written.loaded.clone())).map_or(plain_p50_ns, &ns);
-        let open_ns = offset_ns.and(self.open_ticks).map_or(0.0, |ticks| ticks * self.clock.tick_ns());
+        let [written, read, mapped] = [0, 1, 2].map(|index| {
+            let new = &self.rounds[index];
+            let kept = self.kept.as_ref().filter(|_| new.len() < TOUCHES[index].1);
+            kept.iter().flat_map(|kept| &kept.rounds[index]).chain(new).copied().collect::<Vec<Round>>()
+        });
+        let plain_p50_ns = median(&written.iter().map(|round| round.plain_ns).collect::<Vec<_>>())?;
+        let offset_ns = self.end.and_then(|_| median(&offsets_ns(&written)));
+        let loaded: Vec<f64> = written.iter().filter_map(|round| Some(round.with?[0])).collect();
+        let loaded_p50_ns = offset_ns.and_then(|_| median(&loaded)).unwrap_or(plain_p50_ns);
+        let open_ns = offset_ns.and(self.open_ns).unwrap_or(0.0);
+        let offset_error_ns = |rounds: &[Round]| {
+            let found = median_interval(&offsets_ns(rounds)).filter(|_| rounds.len() > 1);
+            found.map_or(0.0, |found| (found.high - found.low) / 2.0)
+        };
         let [read_offset_ns, mapped_offset_ns] =
-            [read, mapped].map(|rounds| rounds.offset_ns(&ns).map(|offset_ns| offset_ns + open_ns));
+            [read, mapped].map(|rounds| median(&offsets_ns(&rounds)).map(|offset_ns| offset_ns + open_ns));
         Some(Calibration {
             truth_p50_ns: plain_p50_ns - open_ns,
             pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
             record_cost_ns: (loaded_p50_ns - plain_p50_ns).max(0.0),
-            pages: written.plain.len() as u32,
-            offset_error_ns: self.end.map_or(0.0, |_| written.offset_error_ns(&ns)),
+            pages: (written.len() * t::CALIBRATION_BLOCK_PAGES) as u32,
+            offset_error_ns: self.end.map_or(0.0, |_| offset_error_ns(&written)),
             read_offset_ns,
             mapped_offset_ns,
         })
     }
 
+    /// Takes rounds. `None` if memory can't be mapped or the events can't be switched.
     fn take(&mut self, index: usize, rounds: usize) -> Option<()> {
-        self.rounds[index].take(TOUCHES[index].0, rounds, self.pair.as_ref(), &mut self.write_costs)
+        let pages = t::CALIBRATION_BLOCK_PAGES;
+        let touch = TOUCHES[index].0;
+        let pair = self.pair.as_ref();
+        let block = |events: &dyn Fn() -> faultless_os::Result<()>| {
+            let (mut ticks, mut on) = (Vec::with_capacity(pages), Ok(()));
+            let touched = time_touches(touch, pages, &mut ticks, || on = events());
+            touched.and(on).ok()?;
+            middle(&mut ticks)
+        };
+        let _reading = pair.map(Pair::start_reading);
+        // The first block runs on cold caches: it read 0.4 us too long, and offsets too small by that.
+        block(&|| Ok(()))?;
+        let mut blocks = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            let plain = block(&|| Ok(()))?;
+            let loaded = pair.map(|pair| {
+                let loaded = block(&|| pair.enable());
+                pair.disable().ok().and(loaded)
+            });
+            blocks.push((now_ns(), plain, loaded.map_or(Some(None), |loaded| loaded.map(Some))?));
+        }
+        let mut readings = pair.map(|pair| pair.read(&mut self.write_costs)).unwrap_or_default();
+        let ns = self.clock.ns();
+        for (end_ns, plain, loaded) in blocks {
+            let later = readings.split_off(readings.partition_point(|(time_ns, _)| *time_ns < end_ns));
+            let mut of_round: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
+            let with =
+                loaded.zip(middle(&mut of_round)).map(|(loaded, reading)| [ns(loaded), reading as f64]);
+            self.rounds[index].push(Round { plain_ns: ns(plain), with });
+            readings = later;
+        }
+        Some(())
     }
+}
+
+/// A block of touches without events and one right after with them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Round {
+    /// Median, ns.
+    plain_ns: f64,
+    /// The same with events, and the median reading; `None` without readings.
+    with: Option<[f64; 2]>,
+}
+
+/// How much too long a reading is, by round: the machine is the same only within a round.
+fn offsets_ns(rounds: &[Round]) -> Vec<f64> {
+    rounds.iter().filter_map(|round| Some(round.with?[1] - round.plain_ns)).collect()
+}
+
+/// Whether the machine is as it was when it took these first rounds: a touch takes about as long, and reads as much
+/// longer.
+fn agree(then: &[Round], now: &[Round]) -> bool {
+    let plain = |rounds: &[Round]| median(&rounds.iter().map(|round| round.plain_ns).collect::<Vec<_>>());
+    let offset = |rounds: &[Round]| median(&offsets_ns(rounds));
+    let apart = |of: &dyn Fn(&[Round]) -> Option<f64>| Some((of(now)? - of(then)?).abs());
+    plain(then).zip(apart(&plain)).zip(apart(&offset)).is_some_and(
+        |((plain_ns, plain_apart_ns), apart_ns)| {
+            let most_ns = t::CALIBRATION_AGREES_SHARE * plain_ns;
+            plain_apart_ns <= 2.0 * most_ns && apart_ns <= most_ns
+        },
+    )
 }
 
 /// By how much a touch takes longer while events of both kinds are open but off. `None` where they can't be
@@ -166,7 +281,7 @@ fn open_ticks(openings: usize) -> Option<f64> {
     let block = || {
         let mut ticks = Vec::with_capacity(t::CALIBRATION_BLOCK_PAGES);
         time_touches(Touch::Write, t::CALIBRATION_BLOCK_PAGES, &mut ticks, || {}).ok()?;
-        median(&mut ticks)
+        middle(&mut ticks)
     };
     block();
     let mut longer = Vec::with_capacity(openings);
@@ -178,7 +293,7 @@ fn open_ticks(openings: usize) -> Option<f64> {
     }
     // The first opening on an idle machine disturbs the block behind it.
     longer.remove(0);
-    faultless_trace::measurement::median(&longer).map(|ticks| ticks.max(0.0))
+    median(&longer).map(|ticks| ticks.max(0.0))
 }
 
 /// What a fault of a huge page takes, ns. It is the median of a few touches of new memory, and of as many of
@@ -195,7 +310,7 @@ pub(crate) fn huge_ns() -> Option<u64> {
     }
     let [now, _] = facts::huge_pages()?;
     let is_huge = now.saturating_sub(before) >= ticks.len() as u64;
-    median(&mut ticks).filter(|_| is_huge).map(|ticks| clock.ns()(ticks) as u64)
+    middle(&mut ticks).filter(|_| is_huge).map(|ticks| clock.ns()(ticks) as u64)
 }
 
 /// Events of this thread, off.
@@ -232,79 +347,6 @@ impl Clock {
     fn ns(&self) -> impl Fn(u64) -> f64 + use<> {
         let (tick_ns, empty_ticks) = (self.tick_ns(), self.empty_ticks);
         move |ticks| ticks.saturating_sub(empty_ticks) as f64 * tick_ns
-    }
-}
-
-/// Touches without events and, alternately, with them.
-#[derive(Default)]
-struct Rounds {
-    taken: usize,
-    /// Ticks of each touch.
-    plain: Vec<u64>,
-    /// The same with events.
-    loaded: Vec<u64>,
-    /// How many of `loaded` have a reading.
-    readings: usize,
-    /// Per round, the median ticks without events, and the median reading with them.
-    medians: Vec<(u64, u64)>,
-}
-
-impl Rounds {
-    /// Takes rounds. `None` if memory can't be mapped or the events can't be switched.
-    fn take(
-        &mut self,
-        touch: Touch,
-        rounds: usize,
-        pair: Option<&Pair>,
-        write_costs: &mut WriteCosts,
-    ) -> Option<()> {
-        let pages = t::CALIBRATION_BLOCK_PAGES;
-        self.plain.reserve(pages * rounds);
-        self.loaded.reserve(pages * rounds);
-        let mut truths = Vec::with_capacity(rounds);
-        if rounds == 0 {
-            return Some(());
-        }
-        let _reading = pair.map(Pair::start_reading);
-        // The first block runs on cold caches: it read 0.4 us too long, and offsets too small by that.
-        time_touches(touch, pages, &mut Vec::with_capacity(pages), || {}).ok()?;
-        for _ in 0..rounds {
-            let begin = self.plain.len();
-            time_touches(touch, pages, &mut self.plain, || {}).ok()?;
-            self.taken += 1;
-            let Some(pair) = pair else { continue };
-            let mut on = Ok(());
-            let touched = time_touches(touch, pages, &mut self.loaded, || on = pair.enable());
-            let switched = on.and(pair.disable());
-            touched.and(switched).ok()?;
-            truths.push((now_ns(), median(&mut self.plain[begin..])?));
-        }
-        let mut readings = pair.map(|pair| pair.read(write_costs)).unwrap_or_default();
-        for (end_ns, plain) in truths {
-            let later = readings.split_off(readings.partition_point(|(time_ns, _)| *time_ns < end_ns));
-            let mut of_round: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
-            self.readings += of_round.len();
-            self.medians.extend(median(&mut of_round).map(|reading_ns| (plain, reading_ns)));
-            readings = later;
-        }
-        Some(())
-    }
-
-    /// How much too long a reading is: the median over the rounds, since the machine is the same only within
-    /// a round. `None` without readings.
-    fn offset_ns(&self, ns: &impl Fn(u64) -> f64) -> Option<f64> {
-        faultless_trace::measurement::median(&self.offsets_ns(ns))
-    }
-
-    /// Half-width of the 95 % interval of that median. 0 with fewer than two rounds.
-    fn offset_error_ns(&self, ns: &impl Fn(u64) -> f64) -> f64 {
-        median_interval(&self.offsets_ns(ns))
-            .filter(|_| self.medians.len() > 1)
-            .map_or(0.0, |found| (found.high - found.low) / 2.0)
-    }
-
-    fn offsets_ns(&self, ns: &impl Fn(u64) -> f64) -> Vec<f64> {
-        self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect()
     }
 }
 
@@ -429,50 +471,31 @@ impl Pair {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
         let [again, entry, end] = self.ids;
-        let bytes = &mut read.bytes;
+        let mut pairer = Pairer::default();
         let mut readings = Vec::new();
         let mut last_ns = 0;
-        for raw in records(bytes) {
+        for raw in records(&read.bytes) {
             let Raw::Sample(sample) = raw else { continue };
             let (tid, time_ns) = (sample.tid, sample.time_ns);
             if sample.id == again || (sample.id == entry && time_ns == last_ns) {
                 write_costs.again(tid, time_ns);
             } else if sample.id == entry {
-                write_costs.enter(tid, sample.addr, time_ns);
+                pairer.enter(tid, time_ns, sample.addr, ());
                 last_ns = time_ns;
-            } else if sample.id == end {
-                let once = write_costs.end(tid, sample.addr, time_ns).filter(|(_, again)| *again == 0);
-                readings.extend(once.map(|(ns, _)| (time_ns, ns)));
+            } else if sample.id == end
+                && let Some((entry, _)) = pairer.end(tid, sample.addr)
+                && let (ns, 0) = write_costs.add(tid, entry.time_ns, time_ns)
+            {
+                readings.push((time_ns, ns));
             }
         }
-        bytes.clear();
+        read.bytes.clear();
         readings
     }
 }
 
-/// Process and duration in ns of each fault whose entry and end are both among these records. `is_entry`
-/// tells events apart by id.
-pub(crate) fn timed(
-    bytes: &[u8],
-    is_entry: impl Fn(u64) -> Option<bool>,
-) -> impl Iterator<Item = (u32, u64)> {
-    let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
-    records(bytes).filter_map(move |raw| {
-        let Raw::Sample(sample) = raw else { return None };
-        match (is_entry(sample.id), open.remove(&sample.tid)) {
-            (Some(true), _) => {
-                open.insert(sample.tid, (sample.addr, sample.time_ns));
-                None
-            }
-            (Some(false), Some((addr, begin_ns))) if addr == sample.addr => {
-                Some((sample.pid, sample.time_ns.saturating_sub(begin_ns)))
-            }
-            _ => None,
-        }
-    })
-}
-
-fn median(values: &mut [u64]) -> Option<u64> {
+/// The upper median.
+fn middle(values: &mut [u64]) -> Option<u64> {
     let middle = values.len() / 2;
     if values.is_empty() { None } else { Some(*values.select_nth_unstable(middle).1) }
 }
@@ -483,7 +506,7 @@ mod tests {
     use crate::shape::Shape;
 
     fn whole(end: Option<Output>) -> (Calibration, Option<WriteCost>) {
-        Calibrator::begin(end).and_then(|begun| begun.finish(u64::MAX)).unwrap()
+        Calibrator::begin_in(end, None).and_then(|begun| begun.finish(u64::MAX)).unwrap()
     }
 
     #[test]
@@ -496,6 +519,17 @@ mod tests {
             let ns = written.unwrap().ns;
             assert!(ns > 0.0 && ns < found.record_cost_ns, "{ns} of {found:?}");
         }
+    }
+
+    #[test]
+    fn rounds_agree_where_touches_and_readings_take_as_long_as_before() {
+        let rounds =
+            |plain_ns: f64, reading_ns: f64| [Round { plain_ns, with: Some([900.0, reading_ns]) }; 4];
+        let then = rounds(500.0, 600.0);
+        assert!(agree(&then, &rounds(510.0, 600.0)) && agree(&then, &rounds(500.0, 580.0)));
+        assert!(!agree(&then, &rounds(600.0, 700.0)), "a slower machine");
+        assert!(!agree(&then, &rounds(500.0, 700.0)), "dearer records");
+        assert!(!agree(&then, &[Round { plain_ns: 500.0, with: None }; 4]));
     }
 
     #[test]

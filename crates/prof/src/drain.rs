@@ -12,13 +12,14 @@ use faultless_os::counters::now_ns;
 use faultless_os::ring::{Raw, Sample, records};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{KernelSamples, Map, Record, SourceNote, What};
+use faultless_trace::pairer::Pairer;
 use faultless_trace::recording::Loss;
 
 use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
-use crate::pairing::Pairing;
-use crate::session::{CpuBuffer, Role};
+use crate::samples::Samples;
+use crate::session::{CpuBuffer, Role, Roles};
 use crate::symbols::NameCache;
 use crate::thinning::Thinning;
 use crate::tuning as t;
@@ -28,22 +29,16 @@ use crate::write_cost::WriteCosts;
 /// All records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// By id, ascending, because every record is looked up here.
-    roles: Vec<(u64, Role)>,
+    roles: Roles,
     decoder: Decoder,
-    /// The program's first thread, address and instruction of its last sampled entry, and samples since then
-    /// that belonged to another fault.
-    first: u32,
-    sampled: (u64, u64),
-    apart: u32,
-    /// Entries whose end has not been read yet, by thread: of samples, and of other faults. The registers
-    /// come with the end.
-    sampled_entries: HashMap<u32, Record>,
-    entries: HashMap<u32, Record>,
+    pub(crate) samples: Samples,
+    /// Of faults of bursts: they are kept at the end, which has the registers.
+    entries: Pairer<Record>,
     /// What each thread's last record was, and its time.
     last: HashMap<u32, (Role, u64)>,
+    /// See [`Digest`].
+    waited: u64,
     thinning: Thinning,
-    pub(crate) pairing: Pairing,
     pub(crate) write_costs: WriteCosts,
     /// Samples of faults end with the size of the mapped page.
     tells_pages: bool,
@@ -104,6 +99,8 @@ pub(crate) struct CopyCounts {
     pub(crate) faults: u64,
     /// Entries of samples.
     pub(crate) samples: u64,
+    /// Thread switches.
+    pub(crate) switches: u64,
     /// Records lost.
     pub(crate) lost: u64,
 }
@@ -113,6 +110,8 @@ pub(crate) struct CopyCounts {
 pub(crate) struct Digest {
     /// Forks, execs and exits of whole processes, in order.
     pub(crate) tasks: Vec<Task>,
+    /// Faults whose thread lost its processor, as far as switches are recorded, and major ones.
+    pub(crate) waited: u64,
     /// Records lost: how many, and the time of the last record before them.
     pub(crate) losses: Vec<(u64, u64)>,
 }
@@ -128,13 +127,12 @@ pub(crate) enum Task {
 impl Drain {
     /// Knows the events of these buffers by their ids.
     pub(crate) fn new(buffers: &[CpuBuffer], first: u32) -> Self {
-        let mut roles: Vec<_> = buffers.iter().flat_map(CpuBuffer::roles).collect();
-        roles.sort_by_key(|&(id, _)| id);
+        let roles = Roles::of(buffers);
         let last_ns = now_ns();
         let copied =
             buffers.iter().map(|buffer| Copied { cpu: buffer.cpu, last_ns, ..Copied::default() }).collect();
         let tells_pages = buffers.iter().all(CpuBuffer::tells_pages);
-        Self { roles, copied, tells_pages, first, ..Self::default() }
+        Self { roles, copied, tells_pages, samples: Samples::of(first), ..Self::default() }
     }
 
     /// The same for buffers whose samples hold stacks.
@@ -166,7 +164,8 @@ impl Drain {
             for raw in records(&copied.bytes[begin..]) {
                 match raw {
                     Raw::Lost { lost, .. } => found.lost += lost,
-                    Raw::Sample(sample) => match role(&self.roles, sample.id) {
+                    Raw::Switch(_) => found.switches += 1,
+                    Raw::Sample(sample) => match self.roles.get(sample.id) {
                         Some(Role::Entry) => found.faults += 1,
                         Some(Role::SampleEntry(_)) => found.samples += 1,
                         _ => {}
@@ -233,17 +232,16 @@ impl Drain {
                     continue;
                 }
                 (Some(Role::SampleEntry(_)), _) => self.write_costs.again(record.tid, record.time_ns),
-                (_, What::Enter { addr, .. }) => self.write_costs.enter(record.tid, *addr, record.time_ns),
-                (_, What::End { addr, .. }) => {
-                    self.write_costs.end(record.tid, *addr, record.time_ns);
-                }
                 (_, What::Exit) => {
                     self.write_costs.exit(record.tid);
+                    self.samples.exit(record.tid);
+                    if let Some(endless) = self.entries.take(record.tid).0 {
+                        self.keep_entry(endless.with, None);
+                    }
                     self.last.remove(&record.tid);
                 }
                 _ => {}
             }
-            self.count_mismatches(&record);
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),
                 Some((_, sample)) => self.keep(record, Some(sample), &mut digest.tasks),
@@ -256,9 +254,10 @@ impl Drain {
         }
         self.copied = all;
         if self.settled_ns == u64::MAX {
-            let endless: Vec<Record> = self.entries.drain().map(|(_, entry)| entry).collect();
-            endless.into_iter().for_each(|entry| self.keep_entry(entry, None));
+            let endless = std::mem::take(&mut self.entries).into_open();
+            endless.for_each(|entry| self.keep_entry(entry.with, None));
         }
+        digest.waited = std::mem::take(&mut self.waited);
         digest
     }
 
@@ -316,38 +315,31 @@ impl Drain {
 
     fn keep(&mut self, mut record: Record, sample: Option<Sample<'_>>, tasks: &mut Vec<Task>) {
         let pid = record.pid;
-        self.pairing.add(self.sampled_entries.get(&record.tid), &record);
         match &mut record.what {
-            What::Enter { .. } => {
-                if let Some(endless) = self.entries.insert(record.tid, record) {
-                    self.keep_entry(endless, None);
+            What::Enter { addr, .. } => {
+                let addr = *addr;
+                if let Some(endless) = self.entries.enter(record.tid, record.time_ns, addr, record) {
+                    self.keep_entry(endless.with, None);
                 }
                 return;
             }
-            What::Sample { addr, ip, kernel, major, access, stack, weight, .. } => {
-                let entry = self.sampled_entries.remove(&record.tid);
-                if self.stacks.is_none() && !*major {
-                    let Some(every) = self.thinning.keep() else { return };
-                    *weight *= every;
-                }
-                self.records.extend(entry);
-                if !*kernel {
-                    let registers = self.registers(sample);
-                    *access = self.decoder.access(Fault { pid, ip: *ip, addr: *addr, registers });
+            What::Sample { .. } => return self.keep_sample(record, sample),
+            What::SampleEnter { addr, .. } => return self.samples.enter(*addr, record),
+            What::End { addr, stack, .. } => {
+                let (entry, off_cpu) = self.entries.take(record.tid);
+                if let Some(entry) = entry {
+                    self.waited += u64::from(off_cpu.ns() > 0);
+                    if entry.addr == *addr {
+                        self.write_costs.add(record.tid, entry.time_ns, record.time_ns);
+                    }
+                    self.keep_entry(entry.with, sample);
                 }
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
             }
-            What::SampleEnter { .. } => {
-                self.sampled_entries.insert(record.tid, record);
-                return;
-            }
-            What::End { stack, .. } => {
-                if let Some(entry) = self.entries.remove(&record.tid) {
-                    self.keep_entry(entry, sample);
-                }
-                *stack = self.unwind(pid, sample);
-                return self.records.push(record);
+            What::Switch { out, preempted } => {
+                self.entries.switch(record.tid, record.time_ns, *out, *preempted);
+                self.samples.switch(record.tid, record.time_ns, *out, *preempted);
             }
             What::Cpu { kernel, stack } => {
                 *stack = self.unwind(pid, sample);
@@ -411,6 +403,26 @@ impl Drain {
         }
     }
 
+    /// Keeps a sample and its entry, in memory only some of them.
+    fn keep_sample(&mut self, mut end: Record, sample: Option<Sample<'_>>) {
+        let (entry, off_cpu) = self.samples.end(&end);
+        let What::Sample { addr, ip, kernel, major, access, stack, weight, .. } = &mut end.what else {
+            return;
+        };
+        self.waited += u64::from(*major || off_cpu.ns() > 0);
+        if self.stacks.is_none() && !*major {
+            let Some(every) = self.thinning.keep() else { return };
+            *weight *= every;
+        }
+        self.records.extend(entry);
+        if !*kernel {
+            let registers = self.registers(sample);
+            *access = self.decoder.access(Fault { pid: end.pid, ip: *ip, addr: *addr, registers });
+        }
+        *stack = self.unwind(end.pid, sample);
+        self.records.push(end);
+    }
+
     /// Keeps the entry of a fault; `end`: the sample at the fault's end.
     fn keep_entry(&mut self, mut record: Record, end: Option<Sample<'_>>) {
         if let What::Enter { addr, ip, kernel: false, access, .. } = &mut record.what {
@@ -427,26 +439,6 @@ impl Drain {
             Some(_) => Some(end?.stack()?.registers?.string),
             None => end?.string_registers(),
         }
-    }
-
-    /// Number of samples of the first thread, since the last match, whose entry belonged to another fault.
-    fn count_mismatches(&mut self, record: &Record) {
-        match record.what {
-            _ if record.tid != self.first => {}
-            What::SampleEnter { addr, ip, .. } => self.sampled = (addr, ip),
-            What::Sample { addr, ip, major: false, .. } if (addr, ip) == self.sampled => self.apart = 0,
-            What::Sample { major: false, .. } => self.apart += 1,
-            _ => {}
-        }
-    }
-
-    /// Whether samples of the first thread no longer match. Answers true once per that many mismatches.
-    pub(crate) fn is_apart(&mut self) -> bool {
-        let is_apart = self.apart >= t::APART_SAMPLES;
-        if is_apart {
-            self.apart = 0;
-        }
-        is_apart
     }
 
     fn lock_wanted(&mut self, record: &Record) {
@@ -481,20 +473,16 @@ impl Drain {
 /// A record that waits for sorting, with the sample it was made from.
 type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
 
-fn role(roles: &[(u64, Role)], id: u64) -> Option<Role> {
-    roles.binary_search_by_key(&id, |&(id, _)| id).ok().map(|at| roles[at].1)
-}
-
 fn sort_in<'a>(
     raw: Raw<'a>,
-    roles: &[(u64, Role)],
+    roles: &Roles,
     tells_pages: bool,
     span: &Range<u64>,
     batch: &mut Vec<Pending<'a>>,
 ) {
     let record = match raw {
         Raw::Sample(sample) => {
-            let Some(role) = role(roles, sample.id) else { return };
+            let Some(role) = roles.get(sample.id) else { return };
             let is_fault = matches!(role, Role::Entry | Role::Again | Role::Minor | Role::Major);
             if !is_fault || span.contains(&sample.time_ns) {
                 batch.extend(from_sample(sample, role, tells_pages));
@@ -551,30 +539,8 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
         Role::Cpu => What::Cpu { kernel, stack },
         Role::LockWanted => What::LockWait { write: false, wait_ns: 0 },
         Role::LockTaken(at) => What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0 },
-        Role::Tasks => return None,
+        Role::Switches | Role::Tasks => return None,
     };
     let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };
     Some((record, Some((role, sample))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn samples_that_are_apart_are_told_once_and_those_of_others_do_not_count() {
-        let mut drain = Drain { first: 7, ..Drain::default() };
-        let mut sample = |tid, entry: u64, end: u64| {
-            let record = |what| Record { time_ns: 1, pid: 7, tid, what };
-            drain.count_mismatches(&record(What::SampleEnter { addr: entry, ip: 1, mapped_bytes: None }));
-            let (kernel, major, access, stack, weight) = (false, false, None, None, 97);
-            let what =
-                What::Sample { addr: end, ip: 1, kernel, major, access, stack, weight, mapped_bytes: None };
-            drain.count_mismatches(&record(what));
-            drain.is_apart()
-        };
-        assert!(!sample(7, 1, 1) && !sample(7, 1, 2) && !sample(8, 1, 2) && !sample(8, 1, 2));
-        assert!(sample(7, 3, 4) && !sample(7, 4, 5), "the second, and asked anew");
-        assert!(!sample(7, 5, 5) && !sample(7, 5, 6), "one that matches begins anew");
-    }
 }

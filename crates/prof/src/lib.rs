@@ -21,16 +21,17 @@ mod levels;
 pub mod live;
 mod monitor;
 mod orphans;
-mod pairing;
 pub mod perfdata;
 mod poll_interval;
 pub mod price;
 mod record;
 mod request;
 mod sampler;
+mod samples;
 mod session;
 mod shape;
 mod subject;
+mod switches;
 pub mod symbols;
 mod thinning;
 mod trace_file;
@@ -47,6 +48,14 @@ pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until, not_started};
 pub use sampler::Sampler;
 pub use symbols::Runtimes;
+
+/// The folder for what one run keeps for the next, of this user alone; nothing is kept if it can't be made.
+pub fn cache_folder() -> Option<std::path::PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(std::path::PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(caches?.join("faultless"))
+}
 
 /// Runs the command to its end and returns what was observed.
 ///

@@ -10,17 +10,16 @@
 //!
 //! It does not keep a history, sort, show (`cli`), or decide when to poll.
 
+mod events;
 mod memory;
 mod names;
-mod pairs;
-mod stacks;
+mod prices;
 mod tasks;
 
 use std::collections::HashMap;
 
 use faultless_os::activity::Activity;
 use faultless_os::counters::now_ns;
-use faultless_os::perf::{Event, Output, Target};
 use faultless_os::procfs;
 use faultless_os::spawn::{self, Child};
 use faultless_trace::observation::{Exit, SourceNote};
@@ -28,14 +27,14 @@ use faultless_trace::stat::Point;
 
 use crate::calibrate::Calibrator;
 use crate::request::{Failure, Request, not_started};
-use crate::session::{online_cpus, remedy};
+use crate::session::{Watched, online_cpus};
 use crate::shape::Shape;
 use crate::subject::exit;
 use crate::{facts, tuning as t};
+use events::{Events, Hit, Hits};
 use memory::Followed;
 use names::{Location, Names};
-use pairs::{Pairs, Prices};
-use stacks::{Hit, Hits, Scope, Stacks};
+use prices::Prices;
 use tasks::{Change, Tasks};
 
 /// What happened between two looks.
@@ -125,14 +124,13 @@ pub enum Threads {
 pub struct Live {
     whole: bool,
     root: Option<u32>,
+    /// It is a command of ours, which the events watch from its start.
+    started: bool,
     child: Option<Child>,
     exit: Option<Exit>,
     cpus: Vec<u32>,
-    /// Exact faults of a command with all its descendants.
-    total: Option<Event>,
-    stacks: Option<Stacks>,
+    events: Events,
     period: u64,
-    pairs: Option<Pairs>,
     prices: Prices,
     tasks: Tasks,
     followed: Vec<Followed>,
@@ -158,8 +156,9 @@ const PAIRS: &str = "fault pairs";
 impl Live {
     /// Watches all processes.
     pub fn of_system() -> Self {
-        let mut live = Self::new(None, None);
-        live.open(&Scope::System);
+        let mut live = Self::new(None, false);
+        let cpus = live.cpus.clone();
+        live.open(Watched::Machine(&cpus));
         live.begin()
     }
 
@@ -179,8 +178,8 @@ impl Live {
                 found.name
             ));
         }
-        let mut live = Self::new(Some(pid), None);
-        live.open(&Scope::Threads(procfs::threads(pid)));
+        let mut live = Self::new(Some(pid), false);
+        live.open(Watched::Running(&live.threads(pid)));
         Ok(live.begin())
     }
 
@@ -191,28 +190,23 @@ impl Live {
     pub fn of_command(request: Request) -> Result<Self, Failure> {
         let (plan, words) = request.plan()?;
         let held = spawn::hold(&plan)?;
-        let scope = Scope::Held(held.pid() as u32);
-        let mut live = Self::new(Some(held.pid() as u32), None);
-        let target = Target { pid: held.pid(), cpu: None };
-        let count = |user_only| Event::open(&scope.spec(Output::Count, user_only), target, None);
-        live.total = count(false).or_else(|_| count(true)).ok();
-        live.open(&scope);
+        let mut live = Self::new(Some(held.pid() as u32), true);
+        live.open(Watched::Held(held.pid()));
         let live = live.begin();
         let child = held.release().map_err(|error| not_started(&words[0], error))?;
         Ok(Self { child: Some(child), ..live })
     }
 
-    fn new(root: Option<u32>, child: Option<Child>) -> Self {
+    fn new(root: Option<u32>, started: bool) -> Self {
         Self {
             whole: root.is_none(),
             root,
-            child,
+            started,
+            child: None,
             exit: None,
             cpus: online_cpus(0),
-            total: None,
-            stacks: None,
+            events: Events::default(),
             period: if root.is_none() { t::LIVE_PERIOD_SYSTEM } else { t::LIVE_PERIOD_PROGRAM },
-            pairs: None,
             prices: Prices::default(),
             tasks: Tasks::new(root),
             followed: root.map(Followed::new).into_iter().collect(),
@@ -224,31 +218,29 @@ impl Live {
         }
     }
 
-    fn open(&mut self, scope: &Scope) {
-        spawn::allow_many_descriptors();
-        self.notes.clear();
-        self.stacks = self.noted(STACKS, Stacks::open(scope, &self.cpus));
-        self.pairs = if Pairs::is_affordable(scope, &self.cpus) {
-            self.noted(PAIRS, Pairs::open(scope, &self.cpus))
-        } else {
-            let note =
-                "too many threads for two events each on every processor; the price is the calibrated one";
-            self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
-            None
-        };
-        let calibrator = Calibrator::begin(self.pairs.as_ref().map(|_| Shape::BARE.end(1)));
+    fn open(&mut self, watched: Watched<'_>) {
+        self.events = Events::open(watched, self.period);
+        let refusal = self.events.refusal();
+        let note = refusal.as_ref().map(|why| match self.root.and_then(other_user) {
+            Some(user) => format!("the process belongs to user {user}; run as that user or as root"),
+            None => why.clone(),
+        });
+        self.notes = [STACKS, PAIRS]
+            .map(|source| SourceNote {
+                source: source.into(),
+                used: refusal.is_none(),
+                note: note.clone().unwrap_or_default(),
+            })
+            .into();
+        let calibrator = Calibrator::begin(refusal.is_none().then(|| Shape::BARE.end(1)));
         let calibration = calibrator.and_then(|calibrator| calibrator.finish(u64::MAX)).unzip().0;
         self.prices = Prices::new(calibration.as_ref());
     }
 
-    fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {
-        let note = opened.as_ref().err().map(|error| match self.root.and_then(other_user) {
-            Some(user) => format!("the process belongs to user {user}; run as that user or as root"),
-            None => remedy(*error),
-        });
-        let note = note.unwrap_or_default();
-        self.notes.push(SourceNote { source: source.into(), used: opened.is_ok(), note });
-        opened.ok()
+    /// Those of a process, as many as can be watched.
+    fn threads(&self, pid: u32) -> Vec<i32> {
+        let most = (t::LIVE_THREADS_MAX / self.cpus.len()).max(1);
+        procfs::threads(pid).into_iter().take(most).map(|tid| tid as i32).collect()
     }
 
     fn begin(mut self) -> Self {
@@ -256,7 +248,7 @@ impl Live {
         let pids: Vec<u32> = self.root.into_iter().collect();
         self.tasks.read_threads(&pids);
         // Samples from the calibration belong to no interval.
-        let _ = self.stacks.as_mut().map(Stacks::take);
+        self.events.take();
         self.last = self.totals();
         self.tick_ns = self.last.time_ns;
         self
@@ -286,12 +278,9 @@ impl Live {
         }
         self.tick_ns = now_ns();
         self.ticks += 1;
-        if let Some(pairs) = self.pairs.as_mut().filter(|_| self.ticks % t::LIVE_BURST_TICKS == 1) {
-            self.prices.add(pairs.burst());
-        }
-        if let Some(stacks) = &mut self.stacks {
-            stacks.drain();
-        }
+        let is_burst = self.ticks % t::LIVE_BURST_TICKS == 1 && self.events.refusal().is_none();
+        let readings = if is_burst { self.events.burst() } else { self.events.drain() };
+        self.prices.add(readings);
         for followed in &mut self.followed {
             followed.read(self.tick_ns);
         }
@@ -302,9 +291,8 @@ impl Live {
     pub fn focus(&mut self, pid: u32) {
         self.tasks.read_threads(&[pid]);
         if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {
-            let opened = Stacks::open(&Scope::Threads(procfs::threads(pid)), &self.cpus);
             self.period = t::LIVE_PERIOD_PROGRAM;
-            self.stacks = opened.ok();
+            self.events = Events::open(Watched::Running(&self.threads(pid)), self.period);
         }
     }
 
@@ -325,7 +313,7 @@ impl Live {
             Threads::Of(pid) => vec![pid],
         };
         let threads = self.tasks.read_threads(&threaded);
-        let (hits, lost) = self.stacks.as_mut().map(Stacks::take).unwrap_or_default();
+        let (hits, lost) = self.events.take();
         self.names.begin_interval(|pid| self.tasks.runs(pid));
         let anonymous = self.anonymous_shares(&hits);
         let seconds = now.time_ns.saturating_sub(before.time_ns).max(1) as f64 / 1e9;
@@ -380,7 +368,7 @@ impl Live {
     }
 
     fn totals(&self) -> Totals {
-        let of_command = || Some((self.total.as_ref()?.count().ok()?, 0));
+        let of_command = || self.events.faults().filter(|_| self.started).map(|faults| (faults, 0));
         Totals {
             time_ns: now_ns(),
             faults: if self.whole { machine_faults() } else { of_command() },

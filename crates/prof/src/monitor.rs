@@ -31,6 +31,7 @@ use crate::request::{Attach, Failure, Kernel, Sources, Until, not_started};
 use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
 use crate::shape::Shape;
 use crate::subject::{self, Attached, Subject};
+use crate::switches::Switches;
 use crate::windows::Windows;
 use crate::{facts, tuning as t, write_cost};
 
@@ -204,6 +205,9 @@ pub(crate) struct Monitor {
     stacks_ns: u64,
     levels_ns: u64,
     align_ns: u64,
+    /// `None`: all switches are wanted.
+    switches: Option<Switches>,
+    switched: u64,
     /// How often samples were realigned in the current [`t::ALIGN_NS`].
     aligns: u32,
     /// Recording is on, and many faults came since the last poll, or it has just begun.
@@ -263,6 +267,8 @@ impl Monitor {
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
             levels_ns: begin_ns,
             align_ns: begin_ns,
+            switches: (!has_stacks).then(|| Switches::begin(begin_ns)),
+            switched: 0,
             aligns: 0,
             is_in_burst: true,
             _slices: slices,
@@ -318,7 +324,7 @@ impl Monitor {
         } else if !self.session.kernel.is_empty() {
             t::KERNEL_DRAIN_NS
         } else {
-            t::NOTHING_TO_READ_NS
+            t::TICK_COSTLY_NS
         }
     }
 
@@ -346,7 +352,7 @@ impl Monitor {
         if !self.every_fault && now - self.begin_ns > t::COPIER_NS {
             self.copier = None;
         }
-        if !self.budget.is_on() && self.drain.is_apart() {
+        if !self.budget.is_on() && self.drain.samples.is_apart() {
             self.align_samples(now);
         }
         // Begin a burst last, so that none of our own work interrupts the program in it.
@@ -355,7 +361,7 @@ impl Monitor {
         }
         self.is_in_burst = self.budget.is_on() && (new >= t::BURST_FAULTS || !was_on);
         let calibrates = !self.budget.is_on() && self.calibrator.as_mut().is_some_and(|it| it.advance(now));
-        self.interval.polled(now - self.begin_ns, new >= t::BUSY_FAULTS || calibrates, process_cpu_ns);
+        self.interval.polled(now - self.begin_ns, new >= t::BURST_FAULTS || calibrates, process_cpu_ns);
     }
 
     /// Realigns the samples. If a fault is under way, its end comes without an entry and the attempt fails; a
@@ -383,6 +389,7 @@ impl Monitor {
         }
         self.lost += found.lost;
         self.samples += found.samples;
+        self.switched += found.switches;
         if self.session.samples_densely() && self.samples >= self.early_samples {
             self.session.thin_samples();
         }
@@ -393,6 +400,10 @@ impl Monitor {
     fn digest(&mut self, end_ns: u64) {
         let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
         let digest = self.drain.digest(span);
+        let switched = std::mem::take(&mut self.switched);
+        if let Some(on) = self.switches.as_mut().and_then(|it| it.seen(now_ns(), switched, digest.waited)) {
+            self.session.record_switches(on);
+        }
         digest.losses.into_iter().for_each(|(lost, begin_ns)| self.windows.lose(lost, begin_ns));
         for task in digest.tasks {
             match task {
@@ -547,8 +558,11 @@ impl Monitor {
 
     fn note_the_rest(&mut self, wall_ns: u64, found: OrphanUsage) {
         note_wait4(&mut self.session, found);
-        if let Some(note) = self.drain.pairing.note() {
+        if let Some(note) = self.drain.samples.note() {
             self.session.add_to_note(PAIRS, &note);
+        }
+        if self.switches.as_ref().is_some_and(|switches| switches.paused) {
+            self.session.add_to_note(PAIRS, "most switches between threads left out, as no fault waited");
         }
         if self.levels.is_some() {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));

@@ -52,7 +52,7 @@ impl Orphans {
     /// Now and then, reaps adopted processes that have ended, so that zombies don't pile up.
     pub(crate) fn reap_ended(&mut self, now_ns: u64) {
         if now_ns >= self.next_ns && !self.recent.is_empty() {
-            self.next_ns = now_ns + t::REAP_NS;
+            self.next_ns = now_ns + t::SELDOM_NS;
             for pid in std::mem::take(&mut self.recent) {
                 self.reap(pid);
             }

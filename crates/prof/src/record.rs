@@ -227,12 +227,11 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
     let most = if options.every_fault { t::RECORD_ALL_RING_PAGES_MAX } else { t::RECORD_RING_PAGES_MAX };
     let shape = Shape {
         stack_bytes: t::STACK_BYTES,
-        period: 0,
-        early_period: 0,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
         switches: true,
         ring_pages: options.ring_pages.unwrap_or(most),
+        ..Shape::BARE
     };
     if options.every_fault { shape } else { shape.sampled(fault_ns) }
 }
@@ -276,7 +275,7 @@ impl Recorder {
             self.subject.read_usage(now_ns);
             self.write(now_ns);
             if now_ns >= progress_ns {
-                progress_ns = now_ns + t::PROGRESS_NS;
+                progress_ns = now_ns + t::SELDOM_NS;
                 progress(&Progress {
                     faults: self.monitor.faults(),
                     recorded: self.written.entries + self.written.samples,

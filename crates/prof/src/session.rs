@@ -127,6 +127,22 @@ pub(crate) struct Session {
     uncounted: u64,
 }
 
+/// What the records of each event mean, by its id, ascending: every record is looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Roles(Vec<(u64, Role)>);
+
+impl Roles {
+    pub(crate) fn of(buffers: &[CpuBuffer]) -> Self {
+        let mut roles: Vec<_> = buffers.iter().flat_map(CpuBuffer::roles).collect();
+        roles.sort_by_key(|&(id, _)| id);
+        Self(roles)
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Role> {
+        self.0.binary_search_by_key(&id, |&(id, _)| id).ok().map(|at| self.0[at].1)
+    }
+}
+
 /// Kernel stacks of one processor.
 #[derive(Debug)]
 pub(crate) struct KernelBuffer {
@@ -169,7 +185,7 @@ impl Session {
     }
 
     /// Why no single fault is recorded.
-    pub(crate) fn denied(self) -> String {
+    pub(crate) fn denied(&self) -> String {
         let denied = |note: &&SourceNote| {
             [COUNTER, PAIRS].contains(&note.source.as_str()) && !note.used && note.note != NEED_COUNTER
         };
@@ -362,6 +378,11 @@ impl Session {
     /// Switches the recording of single faults, in all processes of the tree.
     pub(crate) fn record_faults(&self, on: bool) {
         self.buffers.iter().for_each(|buffer| buffer.record_faults(on));
+    }
+
+    /// The same for thread switches.
+    pub(crate) fn record_switches(&self, on: bool) {
+        self.buffers.iter().for_each(|buffer| buffer.record_switches(on));
     }
 
     /// Begins samples anew, see [`CpuBuffer::align_samples`].

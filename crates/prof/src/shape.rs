@@ -13,6 +13,9 @@ use crate::tuning as t;
 /// What is recorded, and how much of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
+    /// For a live view: entries of samples have the user's call chain, their ends are not seen, and single faults are
+    /// recorded only when asked for.
+    pub(crate) live: bool,
     /// Bytes of stack copied with a fault's end; 0: no stacks.
     pub(crate) stack_bytes: u32,
     /// Faults per sample that is also taken outside bursts, together with every major fault; 0: none.
@@ -34,6 +37,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// Bare faults.
     pub(crate) const BARE: Self = Self {
+        live: false,
         stack_bytes: 0,
         period: 0,
         early_period: 0,
@@ -42,6 +46,11 @@ impl Shape {
         switches: false,
         ring_pages: t::RING_PAGES_MAX,
     };
+
+    /// For a live view with samples of this period.
+    pub(crate) fn live(period: u64) -> Self {
+        Self { live: true, period, ..Self::BARE }
+    }
 
     /// Adds samples, as many as are cheap where a fault takes `fault_ns`.
     pub(crate) fn sampled(self, fault_ns: f64) -> Self {

@@ -173,7 +173,7 @@ impl Subject {
         if let Self::Running(running) = self
             && now_ns >= running.next_ns
         {
-            running.next_ns = now_ns + t::USAGE_NS;
+            running.next_ns = now_ns + t::SELDOM_NS;
             running.processes.iter_mut().for_each(Process::read);
         }
     }

@@ -47,7 +47,7 @@ impl TraceFile {
     /// Flushes if the last flush is long enough ago.
     pub(crate) fn flush_at(&mut self, now_ns: u64) {
         if now_ns >= self.flush_ns {
-            self.flush_ns = now_ns + t::FLUSH_NS;
+            self.flush_ns = now_ns + t::SELDOM_NS;
             self.with(Writer::flush);
         }
     }

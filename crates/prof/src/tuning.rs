@@ -17,6 +17,12 @@ pub(crate) const CALIBRATION_FULL_CPU_NS: f64 = 2e9;
 /// The same for reads, and for writes to mapped pages. 16 rounds take some 8 ms. The offset of mapped pages
 /// varied by 35 ns from run to run with 16 rounds, and by 50 ns with 8.
 pub(crate) const CALIBRATION_OTHER_ROUNDS: usize = 8;
+/// Share of a touch's price by which the offset may differ from an earlier calibration's, both in the first rounds; twice
+/// as much for the price itself. Chosen: below the 7 % that no calibration is known better than (`CALIBRATION_SHARE` of
+/// `trace`).
+pub(crate) const CALIBRATION_AGREES_SHARE: f64 = 0.05;
+/// Age of a program, ns, from which on it gets rounds of its own beside those that are kept: they cost 1 % of it at most.
+pub(crate) const CALIBRATION_KEPT_NS: u64 = 1_000_000_000;
 /// How often events are opened to measure what that costs every fault; the median counts. Each opening
 /// patches the kernel's code, some 0.35 ms, so five were a third of the time before a program starts. With two,
 /// one disturbed opening could make first touches look free (one test run in five).
@@ -56,7 +62,7 @@ pub(crate) const WAKE_PART: usize = 4;
 /// Time between two polls in a burst while the program faults fast, ns: a few hundred of the fastest faults.
 pub(crate) const BURST_POLL_NS: u64 = 200_000;
 /// Faults since the last poll from which on a program counts as faulting fast. A slower one does not overrun
-/// the credit, and a poll costs some 20 us.
+/// the credit, and a poll costs some 20 us. Polls with more faults say nothing of what a plain one costs.
 pub(crate) const BURST_FAULTS: u64 = 40;
 /// Largest ring with stacks, pages (4 MiB): some 3 000 faults, 3 ms of the fastest faulting seen. The kernel
 /// lets a normal user lock only [`RING_PAGES_MAX`].
@@ -140,12 +146,9 @@ pub(crate) const STACK_SAME_BYTES: usize = 64;
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 3_000.0;
 /// Shortest wait for `mmap_lock` that is recorded, ns. Taking a free lock takes about a hundred ns.
 pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
-/// Time between two flushes of the trace file, ns: a killed recorder loses this much.
-pub(crate) const FLUSH_NS: u64 = 500_000_000;
-/// Time between two readings of an attached process's usage, ns.
-pub(crate) const USAGE_NS: u64 = 500_000_000;
-/// Time between two reports of progress, ns.
-pub(crate) const PROGRESS_NS: u64 = 500_000_000;
+/// Time between two flushes of the trace file, ns: a killed recorder loses this much. Also between two reports of
+/// progress, readings of an attached process's usage, and attempts to reap adopted orphans.
+pub(crate) const SELDOM_NS: u64 = 500_000_000;
 /// Smallest ring worth having, pages.
 pub(crate) const RING_PAGES_MIN: usize = 8;
 /// Processors that are tried if /sys does not list them.
@@ -190,14 +193,11 @@ pub(crate) const RECORD_SHARE: f64 = 0.008;
 pub(crate) const STACKS_SHARE: f64 = 0.012;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
-/// Credit needed to begin a burst, ns: some 45 faults. More bursts narrow the interval more than longer ones: with
-/// twice the credit and pauses of 19 ms, a program of 0.3 s was known to 18 % instead of 16 % (medians of 15
-/// runs).
+/// Credit needed to begin a burst, ns: some 45 faults, or 25 with stacks. Many short bursts narrow the interval, and
+/// correct the bias of samples, more than few long ones: with twice the credit and pauses of 19 ms, a program of 0.3 s
+/// was known to 18 % instead of 16 % (medians of 15 runs). With 300 us one of 0.2 s had one to four bursts, and in 40
+/// runs `record` reported 0.59 to 1.09 times its true fault time.
 pub(crate) const RECORD_BURST_NS: f64 = 120_000.0;
-/// The same with stacks: some 25 faults. Bursts correct the bias of samples, and many short ones do that
-/// better than few long ones. With 300 us and pauses of 19 ms, a program of 0.2 s had one to four bursts.
-/// In 40 runs `record` then reported 0.59 to 1.09 times its true fault time.
-pub(crate) const STACKS_BURST_NS: f64 = 120_000.0;
 /// Mean pause between bursts, ns. Pauses are drawn from half to one and a half of it, so that they don't
 /// follow the program's phases.
 pub(crate) const RECORD_PAUSE_NS: u64 = 12_000_000;
@@ -215,13 +215,18 @@ pub(crate) const FAULT_DEFAULT_NS: f64 = 1_000.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (measured: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
 
+/// Thread switches recorded without one in a fault, from which on they are left out: 2 ms of the program's time.
+pub(crate) const SWITCHES_MOST: u64 = 2_000;
+/// How long they then are left out, from their begin on, ns: 0.5 % of a program that switches without end.
+pub(crate) const SWITCHES_NS: u64 = 500_000_000;
+
 /// Shortest time between two readings of the levels, ns.
 pub(crate) const TICK_MIN_NS: u64 = 500_000;
 /// Longest, ns, in the first [`EARLY_CPU_NS`].
 pub(crate) const TICK_EARLY_NS: u64 = 2_000_000;
 /// Longest time, ns, if a reading is cheap, however little happens.
 pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
-/// Longest time in any case, ns: with hundreds of processes a reading takes milliseconds.
+/// Longest time in any case, ns: with hundreds of processes a reading takes milliseconds. Also where nothing is read.
 pub(crate) const TICK_COSTLY_NS: u64 = 1_000_000_000;
 /// Share of one processor that reading the levels may take, the wake-ups for it included.
 pub(crate) const TICK_SHARE: f64 = 0.005;
@@ -231,16 +236,10 @@ pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
 pub(crate) const LEVELS_MAX: usize = 400_000;
 /// Mappings and tasks kept; a program that maps without end would fill the memory (about 150 bytes each).
 pub(crate) const TASK_RECORDS_MAX: usize = 1_000_000;
-/// Time between two attempts to reap adopted orphans, ns.
-pub(crate) const REAP_NS: u64 = 500_000_000;
 /// Time between two readings of the kernel stacks' rings, ns.
 pub(crate) const KERNEL_DRAIN_NS: u64 = 100_000_000;
-/// Sleep between two polls if nothing is read while the program runs, ns.
-pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
 /// Time between two searches of /proc for new children, if no event reports them, ns.
 pub(crate) const DISCOVER_NS: u64 = 10_000_000;
-/// This many faults since the last poll call for the next one soon.
-pub(crate) const BUSY_FAULTS: u64 = 100;
 
 /// Bytes at the begin of a table of generated code that tell which runtime wrote it. Chosen: Python's first
 /// functions, and V8's builtins, stand there.
@@ -268,12 +267,9 @@ pub(crate) const NAMING_THREADS_MAX: usize = 4;
 pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
 /// The same for one program. A program that only faults loses 5 to 12 %; one with few faults still gets sites.
 pub(crate) const LIVE_PERIOD_PROGRAM: u64 = 37;
-/// Size of a processor's ring for stacks, pages (256 KiB): several ticks at a million faults per second.
-pub(crate) const LIVE_STACK_RING_PAGES: usize = 64;
-/// Size of a processor's ring for fault pairs, pages (128 KiB): a burst of a thousand faults.
-pub(crate) const LIVE_PAIR_RING_PAGES: usize = 32;
-/// Most events on single threads. Each takes a descriptor, and the usual limit for a process is 1024.
-pub(crate) const LIVE_EVENTS_MAX: usize = 768;
+/// Most threads of a process that are watched, times processors: each takes six descriptors, and the usual hard limit
+/// is half a million.
+pub(crate) const LIVE_THREADS_MAX: usize = 768;
 /// Time between two reads of the rings and of the busiest processes' memory, ns.
 pub(crate) const LIVE_TICK_NS: u64 = 100_000_000;
 /// Length of a burst of pairs, ns. With [`LIVE_BURST_TICKS`], pairs are on for 1 % of the time, so they cost

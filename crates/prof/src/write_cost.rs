@@ -1,7 +1,7 @@
 //! What it costs to write one more record between a fault's entry and its end, measured in the watched
 //! program's own faults.
 //!
-//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: the median
+//! In: the pairs of all threads, and which entries were written twice. Out: the median
 //! of how much longer those faults read than their neighbours. Nearly all of a reading's offset is the
 //! writing of records. If the machine, or a neighbour on its caches, makes writing slower than in the
 //! calibration, this shows by how much.
@@ -28,18 +28,11 @@ pub(crate) struct WriteCosts {
 
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    entry: Option<Entry>,
     /// Time of the last repeated entry, and how often it was repeated.
     again: (u64, u32),
     /// Whether its entry was written twice, and the reading, ns.
     recent: VecDeque<(bool, f64)>,
     end_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    addr: u64,
-    time_ns: u64,
 }
 
 /// Of one record, ns.
@@ -51,35 +44,28 @@ pub(crate) struct WriteCost {
 }
 
 impl WriteCosts {
-    /// The entry of a fault.
-    pub(crate) fn enter(&mut self, tid: u32, addr: u64, time_ns: u64) {
-        let thread = self.threads.entry(tid).or_default();
-        if time_ns.saturating_sub(thread.end_ns) > t::WRITE_COST_GAP_NS {
-            thread.recent.clear();
-        }
-        thread.entry = Some(Entry { addr, time_ns });
-    }
-
-    /// The entry at this time was written once more. Call it before the fault's end.
+    /// The entry at this time was written once more. Call it before [`add`](Self::add).
     pub(crate) fn again(&mut self, tid: u32, time_ns: u64) {
         let again = &mut self.threads.entry(tid).or_default().again;
         *again = (time_ns, if again.0 == time_ns { again.1 + 1 } else { 1 });
     }
 
-    /// The end of a fault. Returns its reading, and how often its entry was repeated.
-    pub(crate) fn end(&mut self, tid: u32, addr: u64, time_ns: u64) -> Option<(u64, u32)> {
-        let thread = self.threads.get_mut(&tid)?;
-        let entry = thread.entry.take().filter(|entry| entry.addr == addr)?;
-        thread.end_ns = time_ns;
-        let again = if thread.again.0 == entry.time_ns { thread.again.1 } else { 0 };
-        let reading_ns = time_ns.saturating_sub(entry.time_ns);
+    /// A fault that has ended. Returns its reading, and how often its entry was repeated.
+    pub(crate) fn add(&mut self, tid: u32, enter_ns: u64, end_ns: u64) -> (u64, u32) {
+        let thread = self.threads.entry(tid).or_default();
+        if enter_ns.saturating_sub(thread.end_ns) > t::WRITE_COST_GAP_NS {
+            thread.recent.clear();
+        }
+        thread.end_ns = end_ns;
+        let again = if thread.again.0 == enter_ns { thread.again.1 } else { 0 };
+        let reading_ns = end_ns.saturating_sub(enter_ns);
         self.read += 1;
         self.twice += u64::from(again);
         if again <= 1 {
             thread.recent.push_back((again == 1, reading_ns as f64));
             self.longer_ns.extend(thread.longer_ns().filter(|_| self.longer_ns.len() < t::WRITE_COST_MAX));
         }
-        Some((reading_ns, again))
+        (reading_ns, again)
     }
 
     /// A thread that has ended.
@@ -158,12 +144,11 @@ mod tests {
         let mut writing = WriteCosts::default();
         for n in 0..faults {
             let (time_ns, twice) = (n * 3_000, n % 7 == 0);
-            writing.enter(1, n, time_ns);
             if twice {
                 writing.again(1, time_ns);
             }
             let reading_ns = 1_000 + n * 37 % 100 + if twice { longer_ns } else { 0 };
-            assert_eq!(writing.end(1, n, time_ns + reading_ns), Some((reading_ns, u32::from(twice))));
+            assert_eq!(writing.add(1, time_ns, time_ns + reading_ns), (reading_ns, u32::from(twice)));
         }
         writing
     }

@@ -1,12 +1,12 @@
 //! Records -> faults, each with its duration, its mapping and its kind.
 //!
-//! Three steps, a file each: `pair` joins the entry and the end of a fault, `mappings` follows every
-//! process's mappings, `kind` classifies. This file runs them over the records in the order of time. It does
-//! not correct durations or scale to exact counts. Faults without an explanation are kept as `Unplaced`.
+//! A file each: `read` runs over the records in the order of time and pairs entries with ends, `mappings` follows
+//! every process's mappings, `kind` classifies. This file adds what only all faults together tell. It does not
+//! correct durations or scale to exact counts. Faults without an explanation are kept as `Unplaced`.
 
 mod kind;
 mod mappings;
-mod pair;
+mod read;
 
 pub(crate) use mappings::MapRecord;
 
@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
-use crate::tuning::{HUGE_PAGES, PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
+use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,16 +67,6 @@ pub(crate) struct Fault {
     pub(crate) in_flight: u32,
 }
 
-/// The entry of a sample that waits for its end.
-#[derive(Clone, Copy, Debug)]
-struct Entered {
-    time_ns: u64,
-    /// Data address and instruction.
-    at: (u64, u64),
-    was_mapped: Option<bool>,
-    off_cpu: pair::OffCpu,
-}
-
 /// All recorded faults of a run, by time of entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Faults {
@@ -104,154 +94,52 @@ pub(crate) struct Faults {
 impl Faults {
     /// Pairs, places and classifies everything that was recorded.
     pub(crate) fn from_observation(observation: &Observation) -> Self {
-        let windows = windows(observation);
+        let mut reader = read::Reader::new(observation, windows(observation));
+        by_time(&observation.records).into_iter().for_each(|record| reader.take(record));
+        let mut found = reader.finish();
         let page_bytes = observation.host.page_bytes.max(1);
-        let huge_bytes = match observation.host.thp_bytes {
-            0 => page_bytes.saturating_mul(HUGE_PAGES),
-            thp_bytes => thp_bytes,
-        };
-        let mut pairs = pair::Pairs::new(&windows);
-        let mut processes = mappings::Processes::default();
-        let mut history = kind::History::new(page_bytes);
-        let mut faults: Vec<Fault> = Vec::new();
-        let mut samples = Vec::new();
-        let mut tells_pages = false;
-        let mut tells_switches = false;
-        let mut entered: HashMap<u32, Entered> = HashMap::new();
-        // Of each thread the waits since its last record of a fault.
-        let mut waits: HashMap<u32, pair::OffCpu> = HashMap::new();
-        for record in by_time(&observation.records) {
-            match &record.what {
-                What::Enter { addr, ip, kernel, access, mapped_bytes } => {
-                    let window = find_window(&windows, record.time_ns);
-                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
-                    let mapping = processes.mapping(record.pid, *addr);
-                    tells_pages |= was_mapped.is_some();
-                    let touch = kind::Touch { time_ns: record.time_ns, access: *access, fault: faults.len() };
-                    let (kind, again) = history.touch(record.pid, *addr, touch, mapping.as_ref(), was_mapped);
-                    let kind_without_past = kind::without_past(*access, mapping.as_ref());
-                    pairs.enter(record, *addr, faults.len());
-                    let fault = Fault {
-                        kind,
-                        kind_without_past,
-                        is_certain: was_mapped.is_some(),
-                        again: f64::from(again),
-                        window,
-                        ..at(record, *addr, *ip, *kernel, *access, mapping)
-                    };
-                    faults.push(fault);
-                }
-                What::End { addr, major, stack, mapped_bytes } => {
-                    let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
-                    pairs.end(record, *addr, *major, huge, *stack, &mut faults);
-                }
-                What::Map(map) => processes.map(record.pid, record.time_ns, map),
-                What::Fork { parent } => {
-                    processes.fork(record.pid, *parent, record.time_ns);
-                    history.fork(record.pid, *parent);
-                }
-                What::Exec => {
-                    processes.exec(record.pid);
-                    history.forget(record.pid);
-                }
-                What::Exit => {
-                    if processes.exit(record.pid) {
-                        history.forget(record.pid);
-                    }
-                }
-                What::SampleEnter { addr, ip, mapped_bytes } => {
-                    waits.remove(&record.tid);
-                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
-                    let at = (*addr, *ip);
-                    let off_cpu = pair::OffCpu::default();
-                    entered.insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, off_cpu });
-                }
-                What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
-                    let mapping = processes.mapping(record.pid, *addr);
-                    let window = find_window(&windows, record.time_ns);
-                    let last = entered.remove(&record.tid);
-                    let entered = last.filter(|last| last.at == (*addr, *ip));
-                    let enter_ns = entered.map_or(record.time_ns, |entered| entered.time_ns);
-                    // Out of step, the entry is of another fault: a sample of its own that stands for this one
-                    // if the same instruction took it in the same mapping.
-                    let is_alike = |last: &Entered| {
-                        let there = processes.mapping(record.pid, last.at.0);
-                        last.at.1 == *ip && there.zip(mapping).is_some_and(|(a, b)| a.record == b.record)
-                    };
-                    let told = entered.or_else(|| last.filter(is_alike));
-                    // A major fault of which only the end is recorded ends with its own wait.
-                    let last_wait_ns =
-                        waits.remove(&record.tid).filter(|_| *major).map_or(0, |off| off.last_ns);
-                    let was_mapped = told.and_then(|told| told.was_mapped);
-                    let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
-                    let kind = match mapping.as_ref() {
-                        _ if *major => Kind::Major,
-                        Some(mapping) => history.kind(record.pid, *addr, *access, mapping, was_mapped),
-                        None => kind::without_past(*access, None),
-                    };
-                    let kind = if huge { kind::of_huge_page(kind) } else { kind };
-                    let kind_without_past = kind::without_past(*access, mapping.as_ref());
-                    let fault = at(record, *addr, *ip, *kernel, *access, mapping);
-                    let fault = Fault {
-                        enter_ns,
-                        preempted_ns: entered.map_or(0, |entered| entered.off_cpu.preempted_ns),
-                        blocked_ns: entered.map_or(last_wait_ns, |entered| entered.off_cpu.blocked_ns),
-                        duration_ns: entered.map(|_| record.time_ns.saturating_sub(enter_ns)),
-                        stack: *stack,
-                        kind,
-                        kind_without_past,
-                        is_certain: was_mapped.is_some(),
-                        huge,
-                        window,
-                        ..fault
-                    };
-                    samples.push((fault, *weight));
-                }
-                What::Switch { out, preempted } => {
-                    tells_switches = true;
-                    waits.entry(record.tid).or_default().switch(record.time_ns, *out, *preempted);
-                    pairs.switch(record, *out, *preempted);
-                    if let Some(entered) = entered.get_mut(&record.tid) {
-                        entered.off_cpu.switch(record.time_ns, *out, *preempted);
-                    }
-                }
-                What::Cpu { .. } | What::LockWait { .. } => {}
-                What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
-            }
-        }
-        history.settle(&mut faults);
-        let mappings = processes.into_names();
-        let each = || faults.iter().map(|fault| (fault, 1));
+        found.unplace_gone(page_bytes);
+        find_again(&mut found.faults, &mut found.samples, page_bytes);
+        count_in_flight(&mut found.faults);
+        found.find_interrupted(observation);
+        found
+    }
+
+    /// All single faults, and the samples.
+    fn each(&mut self) -> impl Iterator<Item = &mut Fault> {
+        self.faults.iter_mut().chain(self.samples.iter_mut().map(|(fault, _)| fault))
+    }
+
+    /// Faults in mappings of shared memory that are no longer there lie in unknown ones.
+    fn unplace_gone(&mut self, page_bytes: u64) {
         let gone = [
-            gone(each(), &mappings, page_bytes),
-            gone(samples.iter().map(|(fault, n)| (fault, *n)), &mappings, page_bytes),
+            gone(self.faults.iter().map(|fault| (fault, 1)), &self.mappings, page_bytes),
+            gone(self.samples.iter().map(|(fault, weight)| (fault, *weight)), &self.mappings, page_bytes),
         ];
-        for fault in faults.iter_mut().chain(samples.iter_mut().map(|(fault, _)| fault)) {
+        for fault in self.each() {
             let since_ns =
                 gone.iter().filter_map(|gone| gone.get(&(fault.pid, fault.tid, fault.map_record))).min();
             if since_ns.is_some_and(|since_ns| fault.enter_ns >= *since_ns) {
                 (fault.kind, fault.mapping) = (kind::without_past(fault.access, None), mappings::UNKNOWN);
             }
         }
-        find_again(&mut faults, &mut samples, page_bytes);
-        count_in_flight(&mut faults);
-        find_interrupted(&mut faults, samples.iter_mut().map(|(fault, _)| fault), observation);
-        let pair::Unmatched { enters, ends, dropped } = pairs.finish();
-        Faults {
-            faults,
-            windows,
-            samples,
-            mappings,
-            tells_pages,
-            tells_switches,
-            unmatched_enters: enters,
-            unmatched_ends: ends,
-            dropped_pairs: dropped,
+    }
+
+    /// Sets `interrupted` if a counter may have been read: reading one interrupts the processor that runs the
+    /// program.
+    fn find_interrupted(&mut self, observation: &Observation) {
+        let edges = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
+        let mut read_ns: Vec<u64> =
+            edges.chain(observation.levels.iter().map(|level| level.time_ns)).collect();
+        read_ns.sort_unstable();
+        for fault in self.each() {
+            let Some(duration_ns) = fault.duration_ns else { continue };
+            let end_ns = fault.enter_ns.saturating_add(duration_ns);
+            let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);
+            fault.interrupted = read_ns.get(next).is_some_and(|&ns| ns <= end_ns.saturating_add(READING_NS));
         }
     }
-}
 
-impl Faults {
     /// Recorded user-mode faults of each window with an end.
     pub(crate) fn ended_by_window(&self) -> Vec<u64> {
         let mut ended = vec![0; self.windows.len()];
@@ -285,32 +173,6 @@ impl Fault {
             in_flight: 1,
             ..Self::default()
         }
-    }
-}
-
-/// A fault with the facts of its own record and mapping.
-fn at(
-    record: &Record,
-    addr: u64,
-    ip: u64,
-    kernel: bool,
-    access: Option<Access>,
-    mapping: Option<mappings::Mapping>,
-) -> Fault {
-    Fault {
-        enter_ns: record.time_ns,
-        pid: record.pid,
-        tid: record.tid,
-        addr,
-        ip,
-        kernel,
-        access,
-        kind: Kind::Unplaced,
-        kind_without_past: Kind::Unplaced,
-        map_record: mapping.map_or_else(MapRecord::default, |mapping| mapping.record),
-        mapping: mapping.map_or(mappings::UNKNOWN, |mapping| mapping.name),
-        in_flight: 1,
-        ..Fault::default()
     }
 }
 
@@ -433,24 +295,6 @@ fn count_in_flight(faults: &mut [Fault]) {
     }
 }
 
-/// Sets `interrupted` if a counter may have been read: reading one interrupts the processor that runs the
-/// program.
-fn find_interrupted<'a>(
-    faults: &'a mut [Fault],
-    samples: impl Iterator<Item = &'a mut Fault>,
-    observation: &Observation,
-) {
-    let edges = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
-    let mut read_ns: Vec<u64> = edges.chain(observation.levels.iter().map(|level| level.time_ns)).collect();
-    read_ns.sort_unstable();
-    for fault in faults.iter_mut().chain(samples) {
-        let Some(duration_ns) = fault.duration_ns else { continue };
-        let end_ns = fault.enter_ns.saturating_add(duration_ns);
-        let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);
-        fault.interrupted = read_ns.get(next).is_some_and(|&ns| ns <= end_ns.saturating_add(READING_NS));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -493,28 +337,6 @@ mod tests {
         let faults = observe(records, vec![]);
         let durations: Vec<_> = faults.faults.iter().map(|f| (f.tid, f.duration_ns, f.in_flight)).collect();
         assert_eq!(durations, [(1, Some(60), 1), (2, Some(10), 2)]);
-    }
-
-    #[test]
-    fn a_thread_that_is_preempted_in_a_fault_is_away_but_one_that_waits_is_not() {
-        let switch = |time_ns, out, preempted| Record {
-            time_ns,
-            pid: 1,
-            tid: 1,
-            what: What::Switch { out, preempted },
-        };
-        let records = vec![
-            switch(5, true, true),
-            switch(8, false, false),
-            enter(10, 1, 0x5000),
-            switch(20, true, true),
-            switch(50, false, false),
-            switch(60, true, false),
-            switch(80, false, false),
-            end(100, 1, 0x5000),
-        ];
-        let faults = observe(records, vec![]);
-        assert_eq!((faults.faults[0].duration_ns, faults.faults[0].preempted_ns), (Some(90), 30));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`, `program`; `avoid`, `sites`, `diff`, `rounds`,
-//! `advice`, `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
+//! `clock`, `levels`, `recording`, `file`, `pairer`, `fault`; `reconcile`, `profile`, `program`; `avoid`, `sites`, `diff`,
+//! `rounds`, `advice`, `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
 //! ```
@@ -31,6 +31,7 @@ mod kind;
 mod levels;
 pub mod measurement;
 pub mod observation;
+pub mod pairer;
 pub mod profile;
 pub mod program;
 pub mod reconcile;

@@ -454,7 +454,7 @@ pub struct Tick {
 /// Losses of one event (PERF_FORMAT_LOST, Linux 6.0).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLoss {
-    /// `entry`, `minor end`, `major end`, `sample entry`, `sample`, `major sample`, `cpu clock`, `tasks` and others.
+    /// `entry`, `minor end`, `major end`, `sample entry`, `sample`, `major sample`, `cpu clock`, `tasks`, `switches` and others.
     pub event: String,
     /// Processor.
     pub cpu: u32,

@@ -169,9 +169,7 @@ fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure>
 
 /// The folder that keeps names from one recording to the next.
 pub(super) fn names_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Some(caches?.join("faultless/names"))
+    Some(faultless_prof::cache_folder()?.join("names"))
 }
 
 /// The path relative to the current folder, if it lies below.

@@ -84,11 +84,8 @@ fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
     Ok(in_time.flat_map(|group| time_groups(group, GROUP_BYTES)).skip(WARM_BYTES / GROUP_BYTES).collect())
 }
 
-/// The times of [groups](time_groups) that are cold.
-///
-/// # Errors
-/// There are none, or so few that noise would explain them.
-pub fn cold_groups(groups: &[f64], warm_ns: f64) -> Result<Vec<f64>, String> {
+/// The times of [groups](time_groups) that are cold; why not, if there are none, or so few that noise would explain them.
+fn cold_groups(groups: &[f64], warm_ns: f64) -> Result<Vec<f64>, String> {
     let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
     if cold.is_empty() || (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
         let fresh = Bytes((groups.len() * GROUP_BYTES) as u64);

@@ -282,11 +282,6 @@ impl Work {
         Ok(0)
     }
 
-    /// Ends the process that shares the pages after [`Kind::Fork`].
-    pub fn end_copy(&mut self) {
-        self.copy = None;
-    }
-
     /// On how many pages the work had its effect, according to the kernel.
     ///
     /// # Errors

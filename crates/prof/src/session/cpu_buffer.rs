@@ -43,6 +43,8 @@ pub(crate) enum Role {
     LockWanted,
     /// The thread has got it; the byte offset of the "write" flag in the sample.
     LockTaken(usize),
+    /// Thread switches; no samples.
+    Switches,
     /// Mappings and tasks; no samples.
     Tasks,
 }
@@ -61,6 +63,7 @@ impl Role {
             Self::Cpu => "cpu clock",
             Self::LockWanted => "lock wanted",
             Self::LockTaken(_) => "lock taken",
+            Self::Switches => "switches",
             Self::Tasks => "tasks",
         }
     }
@@ -98,7 +101,7 @@ impl CpuBuffer {
         let tasks = watched.tasks();
         let target = |pid| Target { pid, cpu: Some(cpu) };
         let wake_bytes = (pages * faultless_os::page::size() / t::WAKE_PART) as u32;
-        let output = Output::Tasks { wake_bytes, switches: shape.switches };
+        let output = Output::Tasks { wake_bytes };
         let owner = Spec { event: Software::Dummy, output, user_only: true, ..COUNT };
         let owner = watched.begin(owner);
         let mut tasks = tasks.iter().copied();
@@ -135,13 +138,20 @@ impl CpuBuffer {
             let spec = Spec { event: Software::Tracepoint(id), output: Output::Fields, ..begun };
             self.add(role, &spec, target, None)?;
         }
+        if shape.switches {
+            let spec = Spec { event: Software::Dummy, output: Output::Switches, user_only: true, ..begun };
+            self.add(Role::Switches, &spec, target, None)?;
+        }
         let hertz = shape.hertz(user_only);
         if hertz > 0 {
             let output = Output::CpuStacks { hertz, stack_bytes };
             let spec = Spec { event: Software::CpuClock, output, ..begun };
             self.add(Role::Cpu, &spec, target, None)?;
         }
-        if shape.period > 0 {
+        if shape.live {
+            let chains = Spec { output: Output::UserStacks { period: shape.period }, ..begun };
+            self.add(Role::SampleEntry(shape.period), &chains, target, None)?;
+        } else if shape.period > 0 {
             let spec = Spec { event: Software::MajorFaults, output: shape.end(1), ..begun };
             self.add(Role::MajorSample, &spec, target, None)?;
             self.add_samples(begun, target, shape, shape.period)?;
@@ -152,6 +162,7 @@ impl CpuBuffer {
         // The leader is counted last, so its record follows the entry's, inside the interval that the pair
         // measures.
         let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
+        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
         let leader = self.add(Role::Again, &again, target, None)?;
         let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
         self.add(Role::Entry, &entry, target, Some(leader))?;
@@ -216,6 +227,14 @@ impl CpuBuffer {
         }
     }
 
+    /// Switches the recording of thread switches.
+    pub(super) fn record_switches(&self, on: bool) {
+        for (_, event) in self.events.iter().filter(|(role, _)| *role == Role::Switches) {
+            // As in `record_faults`.
+            let _ = if on { event.enable() } else { event.disable() };
+        }
+    }
+
     /// Realigns entries and ends, after an entry whose end did not count has put them out of step. Threads
     /// and children that inherited the events keep their own count.
     pub(super) fn align_samples(&self, period: u64) {
@@ -247,7 +266,8 @@ impl CpuBuffer {
     /// they count as well.
     pub(crate) fn silence(&self) {
         let counts = |role: &Role| {
-            matches!(role, Role::Tasks | Role::SampleEntry(_) | Role::Sample(_) | Role::MajorSample)
+            use Role::{MajorSample, Sample, SampleEntry, Switches, Tasks};
+            matches!(role, Tasks | Switches | SampleEntry(_) | Sample(_) | MajorSample)
         };
         for (_, event) in self.events.iter().filter(|(role, _)| !counts(role)) {
             let _ = event.disable();

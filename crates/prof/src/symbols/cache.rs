@@ -81,14 +81,14 @@ impl NameCache {
         }
     }
 
-    fn read(&self, key: &str) -> Option<Vec<u8>> {
+    pub(crate) fn read(&self, key: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = File::open(self.folder.join(key)).ok()?;
         file.take(t::NAME_CACHE_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= t::NAME_CACHE_FILE_BYTES_MAX).then_some(bytes)
     }
 
-    fn write(&self, key: &str, bytes: &[u8]) {
+    pub(crate) fn write(&self, key: &str, bytes: &[u8]) {
         if bytes.len() as u64 > t::NAME_CACHE_FILE_BYTES_MAX {
             return;
         }

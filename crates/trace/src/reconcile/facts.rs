@@ -117,7 +117,7 @@ impl Facts {
         let processors_ns = (observation.host.cpus > 0 && usage.wall_ns > 0)
             .then(|| usage.wall_ns as f64 * f64::from(observation.host.cpus));
         let losses = observation.event_losses.as_ref();
-        let of_faults = |event: &str| event != "cpu clock" && event != "tasks";
+        let of_faults = |event: &str| !["cpu clock", "tasks", "switches"].contains(&event);
         let lost_by_events = losses.map(|losses| sum(losses.iter().map(|loss| loss.lost)));
         let lost_faults: Option<u64> = losses
             .map(|losses| sum(losses.iter().filter(|loss| of_faults(&loss.event)).map(|loss| loss.lost)));
