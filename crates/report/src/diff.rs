@@ -55,7 +55,9 @@ fn answer(diff: &Diff) -> String {
         counts.filter(|found| found.0 > 0).map(|(found, word)| format!("{found} {word}")).collect();
     let noun = diff.by.noun(diff.rows.len());
     let what = match changed {
-        0 if diff.faults.significant => format!("The count changed, and in which of {} {noun} is not known.", diff.rows.len()),
+        0 if diff.faults.significant => {
+            format!("The count changed, and in which of {} {noun} is not known.", diff.rows.len())
+        }
         0 => format!("None of {} {noun} changed.", diff.rows.len()),
         _ => format!("{changed} of {} {noun} changed: {}.", diff.rows.len(), counts.join(", ")),
     };

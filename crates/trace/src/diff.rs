@@ -62,12 +62,9 @@ impl Run {
     /// # Errors
     /// None is left.
     pub fn selected(recording: Recording, filter: &Filter) -> Result<Self, String> {
-        let profile = Profile::new(&recording);
-        let profile = match filter.select(&recording, &profile) {
-            Ok(selection) => profile.keep(&selection),
-            Err(reason) => return Err(reason),
-        };
-        Ok(Self { recording, profile })
+        let run = Self::new(recording);
+        let selection = filter.select(&run.recording, &run.profile)?;
+        Ok(Self { profile: run.profile.keep(&selection), ..run })
     }
 }
 
@@ -340,7 +337,7 @@ impl Diff {
             major,
             rest,
             rows,
-            warnings: comparable::warnings(before, after),
+            warnings: comparable::warnings(before, after, false),
         })
     }
 

@@ -133,7 +133,7 @@ pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.003;
 /// The same times the root of the row's faults, for small rows: the loader's and the environment's pages depend on
 /// random addresses. Measured there: rows of 60 to 500 faults had standard deviations of 0 to 8, most below 6.
 pub(crate) const DIFF_FEW_FAULTS_SPREAD: f64 = 0.3;
-/// The same for the part of a row that each thread but its first one has, or that generated code leads to: chance
+/// The same for the part of a row that each thread but the largest of a process has, or that generated code leads to: chance
 /// distributes the work, and decides when a background compiler is done. Chosen: rows of node compared with itself
 /// differed by up to 2.1 times.
 pub(crate) const DIFF_CHANCE_SPREAD: f64 = 0.2;

@@ -9,8 +9,8 @@
 //! prices at the mean count. Otherwise both sides have one price, and its noise is in no row.
 //!
 //! Chance moves faults from row to row and adds none: what a row may have got by chance, other rows must have lost.
-//! And if the counted whole has changed, some row has. So the row that changed most along with it needs less
-//! evidence ([`DIFF_WHOLE_ERROR`]).
+//! So with one recording a side that much of a difference says nothing. And if the counted whole has changed, some
+//! row has: the row that changed most along with it needs less evidence ([`DIFF_WHOLE_ERROR`]).
 
 use super::spread::{Spread, Value, common_spread, normal};
 use super::table::{Estimate, Table, deviations};
@@ -63,7 +63,8 @@ impl<'a> Judge<'a> {
         let could_count =
             |row: &&Vec<Estimate>| row.iter().any(|run| judge.size(run.faults, run.time_ns) >= threshold);
         let rows: Vec<_> = table.rows.iter().filter(could_count).collect();
-        let faults: Vec<_> = rows.iter().map(|row| judge.sides(row, |run| (run.faults, run.faults_off))).collect();
+        let faults: Vec<_> =
+            rows.iter().map(|row| judge.sides(row, |run| (run.faults, run.faults_off))).collect();
         let priced: Vec<_> = rows.iter().map(|row| judge.priced(row)).collect();
         judge.rows = rows.len().max(1) as f64;
         for (allowed, sides) in judge.allowed.iter_mut().zip([faults, priced]) {
@@ -89,11 +90,14 @@ impl<'a> Judge<'a> {
         let seen: Vec<Compared> = rows.iter().map(|runs| self.faults(runs)).collect();
         let differences: Vec<f64> = seen.iter().map(|row| row.pair.difference.value).collect();
         let along = |at: &usize| whole.significant && differences[*at] / whole.difference.value >= 0.5;
-        let most = (0..rows.len()).filter(along).max_by(|a, b| differences[*a].abs().total_cmp(&differences[*b].abs()));
+        let most = (0..rows.len())
+            .filter(along)
+            .max_by(|a, b| differences[*a].abs().total_cmp(&differences[*b].abs()));
         let least = normal(DIFF_WHOLE_ERROR / self.rows) / normal(self.tail());
         let judge = |(at, seen): (usize, &Compared)| {
             let part = if most == Some(at) { least.min(1.0) } else { 1.0 };
-            let moved = moved(rows, &differences, at);
+            // With repeats what moves is in the variation from run to run.
+            let moved = if rows[at].len() > 2 { 0.0 } else { moved(rows, &differences, at) };
             let Interval { value, low, high } = seen.judged;
             let room = if value > 0.0 { value - low } else { high - value };
             let is_told = value.abs() - moved > part * room || self.has_appeared(&rows[at]);
@@ -130,26 +134,34 @@ impl<'a> Judge<'a> {
         let sides = self.sides(runs, time);
         let times = sides.map(|side| Spread::new(&side, |mean| variance * mean * mean, DIFF_PRIOR_RUNS));
         let is_dear = is_sure && is_worth(difference * price_ns, self.largest.1);
-        let time_ns = Pair { significant: is_dear || price.is_some(), ..self.compare(&times).pair };
+        let time_ns = Pair { significant: is_dear || price.is_some(), ..compare(&times, self.tail()).pair };
         Judged { faults, time_ns, price: price.map(|price| price.after.value / price.before.value) }
     }
 
-    /// The price of a fault, if it differs by more than chance, in each run without the machine's change.
+    /// The price of a fault, without the machine's change, if it differs by more than chance. The price of unchanged
+    /// code may be a multiple in the next run, when the host takes memory back. So it needs repeats on both sides.
     fn price(&self, runs: &[Estimate]) -> Option<Pair> {
         let sides = self.priced(runs);
-        if sides.iter().any(Vec::is_empty) {
+        if sides.iter().any(|side| side.len() < 2) {
             return None;
         }
         let allowed = |mean: f64| (self.allowed[1] * mean).powi(2);
         let Compared { pair, judged } =
-            self.compare(&sides.map(|side| Spread::new(&side, allowed, DIFF_PRIOR_RUNS)));
+            compare(&sides.map(|side| Spread::new(&side, allowed, DIFF_PRIOR_RUNS)), self.tail());
         (judged.low > 0.0 || judged.high < 0.0).then_some(pair)
     }
 
     /// Faults of the whole program.
     pub(super) fn all_faults(&self, sides: &[Side]) -> Pair {
         let runs = self.table.totals.iter().zip(sides);
-        let runs: Vec<_> = runs.map(|(run, side)| Estimate { faults: side.faults, ..*run }).collect();
+        // With repeats the variation from run to run shows.
+        let is_single = sides.len() == 2;
+        let runs = runs.map(|(run, side)| Estimate {
+            faults: side.faults,
+            shared: if is_single { run.shared } else { 0.0 },
+            ..*run
+        });
+        let runs: Vec<_> = runs.collect();
         let Compared { pair, judged } = self.faults(&runs);
         Pair { significant: self.counts(&judged, self.largest.0), ..pair }
     }
@@ -161,14 +173,8 @@ impl<'a> Judge<'a> {
         let (before, after) = times.split_at(self.before);
         let allowed = |mean: f64| (self.allowed[1] * mean).powi(2);
         let spreads = [before, after].map(|side| Spread::new(side, allowed, DIFF_PRIOR_RUNS));
-        let judged = self.compare(&spreads).judged;
-        let [a, b] = spreads.map(|spread| spread.measured());
-        Pair {
-            before: positive(a.interval(ONE_TAIL)),
-            after: positive(b.interval(ONE_TAIL)),
-            difference: b.less(&a).interval(ONE_TAIL),
-            significant: self.counts(&judged, self.largest.1),
-        }
+        let significant = self.counts(&compare(&spreads, self.tail()).judged, self.largest.1);
+        Pair { significant, ..compare(&spreads, ONE_TAIL).pair }
     }
 
     fn counts(&self, judged: &Interval, largest: f64) -> bool {
@@ -182,19 +188,7 @@ impl<'a> Judge<'a> {
         };
         // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
         let sides = self.sides(runs, |run| (run.faults, run.faults_off));
-        self.compare(&sides.map(|side| Spread::new(&side, allowed, f64::INFINITY)))
-    }
-
-    fn compare(&self, [a, b]: &[Spread; 2]) -> Compared {
-        let judged = b.less(a).interval(self.tail());
-        let (a, b) = (a.measured(), b.measured());
-        let pair = Pair {
-            before: positive(a.interval(ONE_TAIL)),
-            after: positive(b.interval(ONE_TAIL)),
-            difference: b.less(&a).interval(self.tail()),
-            significant: false,
-        };
-        Compared { pair, judged }
+        compare(&sides.map(|side| Spread::new(&side, allowed, f64::INFINITY)), self.tail())
     }
 
     fn sides(&self, runs: &[Estimate], value: impl Fn(&Estimate) -> Value) -> [Vec<Value>; 2] {
@@ -215,12 +209,23 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Faults that chance may have moved to or from a row: as many as other rows lost or got, of those that may move.
+/// The test: two means and their difference, with `tail` beyond each of its ends.
+fn compare([a, b]: &[Spread; 2], tail: f64) -> Compared {
+    let judged = b.less(a).interval(tail);
+    let [a, b] = [a, b].map(Spread::measured);
+    let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
+    let [before, after] = [a, b].map(|side| positive(side.interval(ONE_TAIL)));
+    let difference = b.less(&a).interval(tail);
+    Compared { pair: Pair { before, after, difference, significant: false }, judged }
+}
+
+/// Faults that chance may have moved to or from a row: as many as other rows lost or got, of those that may move
+/// from one of the two to the other.
 fn moved(rows: &[Vec<Estimate>], differences: &[f64], at: usize) -> f64 {
     let movable = |row: usize| rows[row].iter().map(|run| run.movable).fold(0.0, f64::max);
     let is_other = |row: &usize| differences[*row] * differences[at] < 0.0;
-    let others = (0..rows.len()).filter(is_other).map(|row| differences[row].abs().min(movable(row)));
-    movable(at).min(others.sum())
+    let between = |row: usize| differences[row].abs().min(movable(row).max(movable(at)));
+    (0..rows.len()).filter(is_other).map(between).sum()
 }
 
 /// Whether so many faults at this price, ns, are enough for a name, and take long enough if any was timed.
@@ -233,8 +238,4 @@ fn mean_price(runs: &[Estimate]) -> f64 {
     let sum = |of: fn(&Estimate) -> f64| runs.iter().filter(|run| run.time_ns > 0.0).map(of).sum::<f64>();
     let faults = sum(|run| run.faults);
     if faults > 0.0 { sum(|run| run.time_ns) / faults } else { 0.0 }
-}
-
-fn positive(interval: Interval) -> Interval {
-    Interval { low: interval.low.max(0.0), ..interval }
 }

@@ -1,14 +1,10 @@
 //! Kernel stacks of recordings before and after -> the kernel's functions that were added, removed, grown or
-//! shrunk, by their share of the time in faults.
+//! shrunk, by their share of the time in faults. Only root's recordings have kernel stacks.
 //!
-//! A sample of the CPU clock counts for the innermost function of its stack, if the stack is in the fault
-//! path. Samples inside perf are left out: they are the recorder's own. Shares of one side add up to 1. So
-//! if one function grows, the shares of all others fall a little.
-//!
-//! A share has a sampling error (Agresti & Coull 1998), and it varies from run to run. As for rows of the
-//! program, an allowance stands for this variation until repeats show it (`spread`), and the intervals of
-//! all functions hold at once (Bonferroni). A function that one side never has is added or removed for certain,
-//! if the other lets enough hits be expected. Only root's recordings have kernel stacks.
+//! A sample of the CPU clock counts for the innermost function of its stack, if the stack is in the fault path and
+//! not in perf, which is the recorder's own. Shares of one side add up to 1. A share has a sampling error (Agresti &
+//! Coull 1998), and is judged as rows of the program are (`spread`). A function that one side never has is added or
+//! removed for certain, if the other lets enough hits be expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,7 +118,7 @@ impl KernelDiff {
             before: shown(before, &sides[0]),
             after: shown(after, &sides[1]),
             functions,
-            warnings: comparable::warnings_of_kernels(before, after),
+            warnings: comparable::warnings(before, after, true),
         })
     }
 

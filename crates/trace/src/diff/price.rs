@@ -47,7 +47,11 @@ pub enum PriceSource {
 /// The shared price by run, relative to the mean of those before, and its change.
 pub(super) fn prices(runs: &[&Run], table: &Table, before: usize) -> (Vec<f64>, Price) {
     let calibrated = |run: &&Run| {
-        run.recording.header.calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0 && ns.is_finite())
+        run.recording
+            .header
+            .calibration
+            .map(|found| found.truth_p50_ns)
+            .filter(|ns| *ns > 0.0 && ns.is_finite())
     };
     let calibrated: Option<Vec<f64>> = runs.iter().map(calibrated).collect();
     let calibrated = calibrated.map(|prices| relative(&prices, before));

@@ -116,20 +116,22 @@ impl Sum {
         self.leading += if is_leading && !moves { 1.0 } else { 0.0 };
     }
 
-    /// Standard deviation from run to run: the thread with most of the faults does the same in every run, and each
-    /// other one varies.
+    /// Standard deviation from run to run: processes do the same in every run, and so does the thread of each that
+    /// has most of the faults. Each other thread varies.
     fn shared(&self) -> f64 {
-        let squares: f64 = self.threads.values().map(|faults| faults * faults).sum();
-        let most = self.of_main_thread();
-        DIFF_CHANCE_SPREAD * (squares - most * most).max(0.0).sqrt().max(self.generated)
+        let mut of_process: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for ((pid, _), faults) in &self.threads {
+            let (squares, most) = of_process.entry(*pid).or_default();
+            (*squares, *most) = (*squares + faults * faults, most.max(*faults));
+        }
+        let variance: f64 = of_process.values().map(|(squares, most)| squares - most * most).sum();
+        DIFF_CHANCE_SPREAD * variance.max(0.0).sqrt().max(self.generated)
     }
 
-    fn of_main_thread(&self) -> f64 {
-        self.threads.values().copied().fold(0.0, f64::max)
-    }
-
-    fn movable(&self) -> f64 {
-        (self.tally.faults - self.of_main_thread()).max(self.generated).max(self.moving)
+    /// `main` is the thread of the run with most of its faults.
+    fn movable(&self, main: (u32, u32)) -> f64 {
+        let of_main = self.threads.get(&main).copied().unwrap_or(0.0);
+        (self.tally.faults - of_main).max(self.generated).max(self.moving)
     }
 }
 
@@ -141,13 +143,19 @@ struct Estimates {
     /// The number of all faults is exact.
     is_counted: bool,
     is_part: bool,
+    main: (u32, u32),
 }
 
 impl Estimates {
     fn new(run: &Run, settings: &Settings) -> Self {
         let mut all = Tally::default();
         let faults = run.profile.faults.iter().zip(&run.profile.basis);
-        faults.for_each(|(fault, basis)| all.add(fault, basis));
+        let mut threads: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        for (fault, basis) in faults {
+            all.add(fault, basis);
+            *threads.entry((fault.pid, fault.tid)).or_default() += fault.faults;
+        }
+        let main = threads.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or((0, 0), |(thread, _)| *thread);
         let calibration = run.recording.observation.calibration;
         Self {
             all,
@@ -155,6 +163,7 @@ impl Estimates {
             offset_doubt_ns: calibration.map_or(0.0, |found| found.offset_doubt_ns()),
             is_counted: is_counted(run, settings),
             is_part: run.profile.selected.is_some(),
+            main,
         }
     }
 
@@ -173,7 +182,7 @@ impl Estimates {
             faults_off,
             price_off: deviations(&time_ns).map(|off| off / time_ns.value.max(f64::MIN_POSITIVE)),
             shared: sum.shared(),
-            movable: sum.movable(),
+            movable: sum.movable(self.main),
             leading: sum.leading,
         }
     }
