@@ -12,7 +12,7 @@ use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
 use crate::selected;
-use crate::table::{Align, fitting, folded, hang, shorten, wrap};
+use crate::table::{Align, fitting, folded, shorten, wrap};
 use crate::text::{self, plain};
 
 pub use kernel::{kernel_json, kernel_text};
@@ -55,6 +55,9 @@ fn answer(diff: &Diff) -> String {
         counts.filter(|found| found.0 > 0).map(|(found, word)| format!("{found} {word}")).collect();
     let noun = diff.by.noun(diff.rows.len());
     let what = match changed {
+        0 if diff.faults.significant => {
+            format!("The count changed, and in which of {} {noun} is not known.", diff.rows.len())
+        }
         0 => format!("None of {} {noun} changed.", diff.rows.len()),
         _ => format!("{changed} of {} {noun} changed: {}.", diff.rows.len(), counts.join(", ")),
     };
@@ -179,9 +182,6 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette, width: usize) -> Ve
         let name = shorten(&plain(&row.name), width - 11 - cause.chars().count());
         lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
         lines.extend(figures);
-        if let Some(explains) = &row.explains {
-            lines.extend(hang("   ", 5, &explained(explains), width).iter().map(|line| palette.faint(line)));
-        }
     }
     for figures in laid {
         let untold = others == diff.count(Class::Unchanged);
@@ -190,16 +190,6 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette, width: usize) -> Ve
         lines.extend(std::iter::once(&line).chain(&figures).map(|line| palette.faint(line)));
     }
     lines
-}
-
-/// "by the counts of the whole +4 800 ± 90 faults, if all else is as before"
-fn explained(explains: &Interval) -> String {
-    let half = 0.5 * (explains.high - explains.low);
-    let about = if is_nothing(&number(half)) { String::new() } else { format!(" ± {}", number(half)) };
-    format!(
-        "by the exact count of the whole {}{about} faults, if all else is as before",
-        signed(explains.value, number)
-    )
 }
 
 /// The cells for all rows that are not shown. Their differences have no interval.

@@ -1,28 +1,27 @@
 //! Recordings before and after -> the rows that were added, removed, grown or shrunk. A row is a function
 //! with its caller, a stack, an allocating site or a mapping.
 //!
-//! Rows are matched by name, because two builds of a program have different addresses (`name`). A row has
-//! changed if its difference exceeds the sampling error, exceeds the variation from run to run, and reaches
-//! [`Settings::threshold`]. This holds for all rows of a diff at once, so many rows cause no false alarms
-//! (`judge`). A price that rose for all faults is the machine's, and no row's (`price`). Recordings of root
-//! and of a user are not compared; other differences between recordings cause warnings (`comparable`).
+//! Rows are matched by name, because two builds of a program have different addresses (`name`). Exact counts are
+//! compared exactly, and estimates with the intervals that `report` shows. A row has changed if its difference
+//! exceeds sampling error and the variation from run to run, and reaches [`Settings::threshold`]. This holds for all
+//! rows of a diff at once, so many rows cause no false alarms (`judge`). A price that rose for all faults is the
+//! machine's, and no row's (`price`). Recordings of root and of a user are not compared; other differences between
+//! recordings cause warnings (`comparable`).
 //!
 //! All figures come from the profile, and the total from [`crate::profile::Totals`]: rows, major faults and
-//! [`Diff::rest`] add up to it. Exact counts are compared exactly. If they leave only one row that can have
-//! changed, [`DiffRow::explains`] gives its difference. One recording a side shows changes of counts. A small
-//! change of price needs several recordings a side: prices of unchanged code also vary from run to run.
+//! [`Diff::rest`] add up to it. The total is exact, so its change is known even if no row is. One recording a side
+//! shows changes of counts. A small change of price needs several recordings a side: prices of unchanged code also
+//! vary from run to run.
 //!
 //! Nothing here reads files or prints.
 
 mod comparable;
-mod estimate;
 mod judge;
 mod kernel;
 mod name;
 mod price;
 mod spread;
 mod table;
-mod whole;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -39,9 +38,8 @@ pub use comparable::Refusal;
 pub use kernel::{KernelDiff, KernelRow, KernelSide};
 pub use price::{Price, PriceSource};
 
-use estimate::Estimate;
 use judge::{Judge, Judged};
-use table::Table;
+use table::{Estimate, Table};
 
 /// A recording and its faults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,12 +62,9 @@ impl Run {
     /// # Errors
     /// None is left.
     pub fn selected(recording: Recording, filter: &Filter) -> Result<Self, String> {
-        let profile = Profile::new(&recording);
-        let profile = match filter.select(&recording, &profile) {
-            Ok(selection) => profile.keep(&selection),
-            Err(reason) => return Err(reason),
-        };
-        Ok(Self { recording, profile })
+        let run = Self::new(recording);
+        let selection = filter.select(&run.recording, &run.profile)?;
+        Ok(Self { profile: run.profile.keep(&selection), ..run })
     }
 }
 
@@ -213,9 +208,6 @@ pub struct DiffRow {
     pub faults: Pair,
     /// Their time as measured, ns.
     pub time_ns: Pair,
-    /// If this is the only row that changed: the difference in its faults, all other rows being unchanged. It
-    /// follows from counts of the whole, so it is more precise than samples of the row.
-    pub explains: Option<Interval>,
     /// Share of the larger total of time or of faults, whichever is larger; 0 to 1.
     pub share: f64,
 }
@@ -281,7 +273,7 @@ pub struct Diff {
 
 impl Diff {
     /// Version of the JSON document.
-    pub const SCHEMA: u32 = 2;
+    pub const SCHEMA: u32 = 3;
 
     /// Compares recordings before with recordings after. Repeats on a side show the variation from run to
     /// run.
@@ -293,22 +285,21 @@ impl Diff {
         comparable::check(before, after, settings)?;
         let runs: Vec<&Run> = before.iter().chain(after).collect();
         let table = Table::new(&runs, settings);
-        let prices = price::prices(&runs, &table, before.len());
-        let judge = Judge::new(&table, &prices.runs, before.len(), settings);
-        let judged: Vec<Judged> = judge.rows(&table);
+        let (prices, price) = price::prices(&runs, &table, before.len());
+        let judge = Judge::new(&table, &prices, before.len(), settings);
         let mut sides: Vec<Side> = runs.iter().map(|run| side(run, settings.user_only)).collect();
-        let faults = judge.all_faults(&table, &sides.iter().map(|side| side.faults).collect::<Vec<_>>());
-        let time_ns = judge.all_time(&sides.iter().map(|side| side.time_ns).collect::<Vec<_>>());
-        let parts = table.names.iter().zip(&table.rows).zip(&judged);
+        let (faults, time_ns) = (judge.all_faults(&sides), judge.all_time(&sides));
+        let parts = table.names.iter().zip(&table.rows).zip(judge.judged(&faults));
+        let parts = parts.map(|((name, runs), judged)| (name, runs.split_at(before.len()), judged));
         let mut rows: Vec<DiffRow> =
-            parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();
+            parts.map(|(name, sides, judged)| row(name, sides.into(), &judged, &judge)).collect();
         let weight = |row: &DiffRow| {
-            judge.size(row.explains.unwrap_or(row.faults.difference).value, row.time_ns.difference.value)
+            let is_changed = row.class != Class::Unchanged;
+            (is_changed, judge.size(row.faults.difference.value, row.time_ns.difference.value), row.share)
         };
         rows.sort_by(|a, b| {
-            let changed = |row: &DiffRow| row.class != Class::Unchanged;
-            let order = (changed(b), weight(b), b.share).partial_cmp(&(changed(a), weight(a), a.share));
-            order.unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.name.cmp(&b.name))
+            let order = weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal);
+            order.then_with(|| a.name.cmp(&b.name))
         });
         let after_sides = sides.split_off(before.len());
         let mean = |of: fn(&Side) -> f64| {
@@ -326,8 +317,6 @@ impl Diff {
             faults: [0, 1].map(|side| others[side] - major.faults[side]),
             time_ns: beyond(&time_ns, |row| &row.time_ns),
         };
-        let mut warnings = comparable::warnings(before, after);
-        warnings.extend(prices.warning);
         Ok(Self {
             schema: Self::SCHEMA,
             by: settings.by,
@@ -342,13 +331,13 @@ impl Diff {
                 .map(Into::into),
             before: sides,
             after: after_sides,
-            price: prices.common,
+            price,
             faults,
             time_ns,
             major,
             rest,
             rows,
-            warnings,
+            warnings: comparable::warnings(before, after, false),
         })
     }
 
@@ -378,82 +367,64 @@ impl Diff {
     }
 }
 
-/// The figures of a run, from its totals.
+/// The figures of a run, from its totals; of a part of it, its time is as uncertain as the run's.
 fn side(run: &Run, user_only: bool) -> Side {
     let profile = &run.profile;
     let unplaced = profile.unplaced();
-    let all = || profile.faults.iter().chain(&unplaced);
-    let is_major = |fault: &&Weighted| fault.kind == Kind::Major;
-    let is_out = |fault: &&Weighted| user_only && fault.kernel;
-    let out = || all().filter(is_out);
-    let major = || all().filter(|fault| !is_out(fault) && is_major(fault));
-    let out_ns: f64 = out().filter(|fault| !is_major(fault)).map(|fault| fault.cost_ns).sum();
-    if let Some(selected) = &profile.selected {
-        return selected_side(run, selected, user_only);
-    }
+    let of = |is: &dyn Fn(&Weighted) -> bool, figure: fn(&Weighted) -> f64| -> f64 {
+        profile.faults.iter().chain(&unplaced).filter(|fault| is(fault)).map(figure).sum()
+    };
+    let is_out = |fault: &Weighted| user_only && fault.kernel;
+    let is_major = |fault: &Weighted| !is_out(fault) && fault.kind == Kind::Major;
+    let is_minor = |fault: &Weighted| !is_out(fault) && fault.kind != Kind::Major;
     let seconds = profile.totals.time.as_ref().map_or_else(Interval::default, |time| time.seconds);
-    let part = if seconds.value > 0.0 { 1.0 - out_ns / (1e9 * seconds.value) } else { 0.0 };
+    let (faults, part) = match &profile.selected {
+        Some(selected) => (
+            of(&|fault| !is_out(fault), |fault| fault.faults),
+            of(&is_minor, |fault| fault.cost_ns) / selected.time_ns_of_run.max(f64::MIN_POSITIVE),
+        ),
+        None => {
+            let out_ns = of(&|fault| is_out(fault) && fault.kind != Kind::Major, |fault| fault.cost_ns);
+            let part = if seconds.value > 0.0 { 1.0 - out_ns / (1e9 * seconds.value) } else { 0.0 };
+            (profile.totals.faults() as f64 - of(&is_out, |fault| fault.faults), part.max(0.0))
+        }
+    };
     Side {
         command: run.recording.header.command.clone(),
-        faults: profile.totals.faults() as f64 - out().map(|fault| fault.faults).sum::<f64>(),
-        time_ns: seconds.times(1e9 * part.max(0.0)),
-        major: major().map(|fault| fault.faults).sum(),
-        major_ns: major().map(Weighted::time_ns).sum(),
-    }
-}
-
-/// The figures of what a filter left of a run. Its time is as uncertain as the run's.
-fn selected_side(run: &Run, selected: &Selected, user_only: bool) -> Side {
-    let profile = &run.profile;
-    let unplaced = profile.unplaced();
-    let left = || profile.faults.iter().chain(&unplaced).filter(|fault| !(user_only && fault.kernel));
-    let major = || left().filter(|fault| fault.kind == Kind::Major);
-    let minor_ns: f64 = left().filter(|fault| fault.kind != Kind::Major).map(|fault| fault.cost_ns).sum();
-    let seconds = profile.totals.time.as_ref().map_or_else(Interval::default, |time| time.seconds);
-    let part = minor_ns / selected.time_ns_of_run.max(f64::MIN_POSITIVE);
-    Side {
-        command: run.recording.header.command.clone(),
-        faults: left().map(|fault| fault.faults).sum(),
+        faults,
         time_ns: seconds.times(1e9 * part),
-        major: major().map(|fault| fault.faults).sum(),
-        major_ns: major().map(Weighted::time_ns).sum(),
+        major: of(&is_major, |fault| fault.faults),
+        major_ns: of(&is_major, Weighted::time_ns),
     }
 }
 
-fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> DiffRow {
-    let Judged { faults, time_ns, explains, .. } = *found;
-    let (before, after) = runs.split_at(judge.before);
+fn row(name: &str, [before, after]: [&[Estimate]; 2], judged: &Judged, judge: &Judge) -> DiffRow {
+    let Judged { faults, time_ns, price } = *judged;
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
+    let cause = match (faults.significant, price) {
+        (true, Some(_)) => Cause::Both,
+        (false, Some(_)) => Cause::Price,
+        (_, None) => Cause::Faults,
+    };
+    let grown = match cause {
+        Cause::Faults => faults.difference.value > 0.0,
+        Cause::Price => price > Some(1.0),
+        Cause::Both => time_ns.difference.value > 0.0,
+    };
     let class = match (seen(before), seen(after)) {
-        _ if !found.is_named() => Class::Unchanged,
+        _ if !(faults.significant || time_ns.significant) => Class::Unchanged,
         (false, _) => Class::Added,
         (_, false) => Class::Removed,
-        _ if has_grown(found) => Class::Grown,
+        _ if grown => Class::Grown,
         _ => Class::Shrunk,
     };
-    let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(found));
     let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
-    let share = judge.size(larger(&faults), larger(&time_ns));
-    DiffRow { name: name.to_owned(), class, cause, faults, time_ns, explains, share }
-}
-
-fn has_grown(found: &Judged) -> bool {
-    match (found.explains, found.price) {
-        (Some(explains), None) => explains.value > 0.0,
-        (_, Some(price)) if !found.faults.significant => price > 1.0,
-        (_, price) => found.faults.after.value * price.unwrap_or(1.0) > found.faults.before.value,
-    }
-}
-
-fn cause(found: &Judged) -> Cause {
-    // How much of the growth in time, as a product of count and price, the count explains.
-    const MOSTLY: f64 = 0.8;
-    let Some(price) = found.price else { return Cause::Faults };
-    let by_faults = (found.faults.after.value / found.faults.before.value).ln();
-    match by_faults / (by_faults + price.ln()) {
-        _ if !found.faults.significant => Cause::Price,
-        by_count if by_count > MOSTLY => Cause::Faults,
-        by_count if by_count < 1.0 - MOSTLY => Cause::Price,
-        _ => Cause::Both,
+    DiffRow {
+        name: name.to_owned(),
+        class,
+        cause: matches!(class, Class::Grown | Class::Shrunk).then_some(cause),
+        share: judge.size(larger(&faults), larger(&time_ns)),
+        faults,
+        time_ns,
     }
 }

@@ -131,21 +131,19 @@ pub(crate) const DIFF_WORTH_FAULTS: f64 = 4.0;
 /// Probability of naming any row in a diff of a program with itself. The target is 1 in 20; a fifth of it
 /// leaves room for errors of the model.
 pub(crate) const DIFF_ERROR: f64 = 0.01;
+/// Probability of naming a wrong row for a change of the whole that was counted. Some row has changed, so more may be
+/// risked. Chosen.
+pub(crate) const DIFF_WHOLE_ERROR: f64 = 0.05;
 /// Assumed relative standard deviation of a row's faults from run to run, before repeats are known. Measured: in
 /// six complete recordings each of 13 programs of one thread, rows of 500 faults and more had 0 to 0.005, most 0.
 pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.003;
 /// The same times the root of the row's faults, for small rows: the loader's and the environment's pages depend on
 /// random addresses. Measured there: rows of 60 to 500 faults had standard deviations of 0 to 8, most below 6.
 pub(crate) const DIFF_FEW_FAULTS_SPREAD: f64 = 0.3;
-/// The same for a row whose faults several threads or processes share, or that generated code leads to: chance
+/// The same for the part of a row that each thread but the largest of a process has, or that generated code leads to: chance
 /// distributes the work, and decides when a background compiler is done. Chosen: rows of node compared with itself
 /// differed by up to 2.1 times.
 pub(crate) const DIFF_CHANCE_SPREAD: f64 = 0.2;
-/// The same for a row of copies after fork or of file reads. Chosen: all of them may move to another row.
-pub(crate) const DIFF_MOVING_SPREAD: f64 = 1.0;
-/// A row whose difference is at most this many times that of the whole, in the same direction, has not got its
-/// faults from other rows. Chosen: samples of such a row are off by much less.
-pub(crate) const DIFF_ADDED_RATIO: f64 = 2.0;
 /// Standard deviation of the price of a row's faults from run to run, without the change that all rows share.
 /// Measured: complete recordings of one program on a busy machine of 2 processors differed by 0.06. The
 /// tails are long, and one recording a side does not show them.
@@ -155,14 +153,6 @@ pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;
 /// Rows in all runs from which on the median of their price changes is the shared one: of two, one may have
 /// changed.
 pub(crate) const DIFF_PRICED_ROWS: usize = 3;
-/// Difference between calibrated prices that causes a warning: more than the scatter from start to start.
-pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
-/// A row that lasts this many sampling periods is a phase of the program. Chosen: if a program's passes are
-/// as long as one or two periods, sampling may alias with it, and none of its rows lasts longer than a pass.
-pub(crate) const DIFF_PHASE_PERIODS: f64 = 2.0;
-/// How much more likely the counts must be with one row than with any other, to name it for the growth of the
-/// whole. Evidence from 20 on is called strong (Kass & Raftery 1995).
-pub(crate) const DIFF_RIVAL_ODDS: f64 = 20.0;
 /// Recorded faults that make a row new for certain, if the other side has none although it recorded every
 /// fault. With this many expected, chance gives none in 1 of 20 000 cases (Poisson).
 pub(crate) const DIFF_APPEARED_FAULTS: f64 = 10.0;

@@ -5,7 +5,7 @@ use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, explained, machine, major, nanos, number, reading, shown, why};
+use super::{answer, change, machine, major, nanos, number, reading, shown, why};
 use crate::frame;
 use crate::table::words;
 use crate::text::{self, plain};
@@ -149,7 +149,7 @@ fn line(row: &DiffRow) -> Markup {
             (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, nanos))
             (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, number))
             td.right data-value=(format!("{:.6}", row.share)) { (Percent(row.share)) }
-            td { code { (plain(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
+            td { code { (plain(&row.name)) } }
         }
     }
 }

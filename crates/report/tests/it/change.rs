@@ -95,6 +95,26 @@ fn text_of_two_builds() {
     insta::assert_snapshot!("diff", text);
 }
 
+/// Many small sites that all grew, each by less than is worth a name.
+#[test]
+fn a_change_of_the_count_is_said_even_if_no_site_can_be_named() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let with = |faults| {
+        let pairs = NAMES.iter().flat_map(|leaf| NAMES.iter().map(move |caller| [*leaf, *caller, "main"]));
+        let triples = pairs.flat_map(|stack| NAMES.map(|root| [stack[0], stack[1], root]));
+        let sites: Vec<Site> = triples.map(|stack| site(&stack, faults, 800.0)).collect();
+        [run(&sites, QUIET)]
+    };
+    let how = How { by: By::Stack, ..How::default() };
+    let diff = Diff::new(&with(80), &with(83), &how).unwrap();
+    let text = text(&diff, &CHANGED, false, None).replace("\n ", " ");
+    for words in
+        ["The count changed, and in which of 64 stacks is not known.", "5 312 faults instead of 5 120 (+192)"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
 #[test]
 fn a_class_that_is_asked_for_is_shown_alone() {
     let diff = diff(By::Function);

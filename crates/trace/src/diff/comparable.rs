@@ -2,7 +2,7 @@
 
 use super::{By, Run, Settings};
 use crate::measurement::Count;
-use crate::recording::{Header, Recording};
+use crate::recording::Header;
 use crate::tuning::{DIFF_KERNEL_SAMPLES, DIFF_LOST};
 
 /// Why recordings can't be compared, and the remedy; one line.
@@ -21,9 +21,9 @@ impl std::error::Error for Refusal {}
 pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Result<(), Refusal> {
     check_sides(before, after)?;
     let of_user = |run: &&Run| run.recording.header.settings.user_only;
-    let users = before.iter().chain(after).filter(of_user).count();
-    if users > 0 && users < before.len() + after.len() && !settings.user_only {
-        let word = |runs: &[Run]| match runs.iter().filter(of_user).count() {
+    let [users, others] = [before, after].map(|runs| runs.iter().filter(of_user).count());
+    if !settings.user_only && users + others > 0 && users + others < before.len() + after.len() {
+        let word = |users: usize, runs: &[Run]| match users {
             0 => "counts the kernel's faults",
             n if n == runs.len() => "counts those of user mode only",
             _ => "counts the kernel's faults in some recordings only",
@@ -31,8 +31,8 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
         return Err(Refusal(format!(
             "before {}, after {}: record both the same way, both as root or both as a user; or give --user-only, which \
              compares the faults of user mode",
-            word(before),
-            word(after)
+            word(users, before),
+            word(others, after)
         )));
     }
     for (which, runs) in [("before", before), ("after", after)] {
@@ -66,43 +66,28 @@ impl Refusal {
     }
 }
 
-/// Differences that make the figures less comparable.
-pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
-    differences(before, after, &facts())
-}
-
-/// The same if two kernels may be what is compared.
-pub(super) fn warnings_of_kernels(before: &[Run], after: &[Run]) -> Vec<String> {
-    differences(before, after, &facts()[1..])
-}
-
-fn differences(before: &[Run], after: &[Run], facts: &[(&str, Fact)]) -> Vec<String> {
-    let runs: Vec<(&str, &Recording)> = before
-        .iter()
-        .map(|run| ("before", &run.recording))
-        .chain(after.iter().map(|run| ("after", &run.recording)))
-        .collect();
+/// Differences that make the figures less comparable. `of_kernels`: two kernels may be what is compared.
+pub(super) fn warnings(before: &[Run], after: &[Run], of_kernels: bool) -> Vec<String> {
+    let named = |which: &'static str| move |(at, run)| (format!("{which} {}", at + 1), run);
+    let before = before.iter().enumerate().map(named("before"));
+    let runs: Vec<(String, &Run)> = before.chain(after.iter().enumerate().map(named("after"))).collect();
+    let facts = FACTS[usize::from(of_kernels)..].iter();
     let mut warnings: Vec<String> = facts
-        .iter()
-        .filter_map(|(name, fact)| differs(name, runs.iter().map(|(_, run)| fact(&run.header)).collect()))
+        .filter_map(|(name, fact)| {
+            differs(name, runs.iter().map(|(_, run)| fact(&run.recording.header)).collect())
+        })
         .collect();
-    for (index, (which, run)) in runs.iter().enumerate() {
-        let name = match *which {
-            "before" => format!("{which} {}", index + 1),
-            _ => format!("{which} {}", index + 1 - before.len()),
-        };
-        let faults = before.iter().chain(after).nth(index).map_or(0, |run| run.profile.faults.len()) as u64;
-        let lost: u64 = run.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
+    let first = runs[0].1.recording.footer.as_ref().map(|footer| footer.exit);
+    for (name, run) in &runs {
+        let faults = run.profile.faults.len() as u64;
+        let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
         if lost as f64 > DIFF_LOST * (faults as f64 + lost as f64) {
-            warnings.push(format!(
-                "recording {name} has {} and lost {}",
-                Count(faults).of("recorded fault"),
-                Count(lost).of("record")
-            ));
+            let (faults, lost) = (Count(faults).of("recorded fault"), Count(lost).of("record"));
+            warnings.push(format!("recording {name} has {faults} and lost {lost}"));
         }
-        match &run.footer {
+        match &run.recording.footer {
             None => warnings.push(format!("recording {name} has no end: it was cut off")),
-            Some(footer) if Some(footer.exit) != runs[0].1.footer.as_ref().map(|first| first.exit) => {
+            Some(footer) if Some(footer.exit) != first => {
                 warnings.push(format!("the program of recording {name} ended with {}", footer.exit));
             }
             Some(_) => {}
@@ -113,29 +98,20 @@ fn differences(before: &[Run], after: &[Run], facts: &[(&str, Fact)]) -> Vec<Str
 
 type Fact = fn(&Header) -> String;
 
-/// What should be the same in all recordings; the kernel first.
-fn facts() -> [(&'static str, Fact); 9] {
-    let settings: [(&'static str, Fact); 3] = [
-        ("every fault recorded", |h| if h.settings.every_fault { "yes" } else { "no" }.to_owned()),
-        ("bytes of stack per sample", |h| h.settings.stack_bytes.to_string()),
-        ("bytes from which allocations are recorded", |h| {
-            h.settings.alloc_from_bytes.map_or("none".to_owned(), |bytes| bytes.to_string())
-        }),
-    ];
-    // The period of samples is drawn anew for each recording, and intervals know it.
-    let [every, stack, alloc] = settings;
-    [
-        ("kernel", |h| h.host.kernel.clone()),
-        ("processor", |h| h.host.cpu.clone()),
-        ("hypervisor", |h| h.host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
-        ("transparent huge pages", |h| h.host.thp.clone()),
-        ("sizes of mTHP in bytes", |h| format!("{:?}", h.host.mthp_bytes)),
-        ("base page in bytes", |h| h.host.page_bytes.to_string()),
-        every,
-        stack,
-        alloc,
-    ]
-}
+/// What should be the same in all recordings; the kernel first. The period of samples is drawn anew for each
+/// recording, and intervals know it.
+const FACTS: [(&str, Fact); 8] = [
+    ("kernel", |h| h.host.kernel.clone()),
+    ("processor", |h| h.host.cpu.clone()),
+    ("hypervisor", |h| h.host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
+    ("transparent huge pages", |h| h.host.thp.clone()),
+    ("sizes of mTHP in bytes", |h| format!("{:?}", h.host.mthp_bytes)),
+    ("base page in bytes", |h| h.host.page_bytes.to_string()),
+    ("every fault recorded", |h| if h.settings.every_fault { "yes" } else { "no" }.to_owned()),
+    ("bytes from which allocations are recorded", |h| {
+        h.settings.alloc_from_bytes.map_or("none".to_owned(), |bytes| bytes.to_string())
+    }),
+];
 
 /// Values that are not all the same.
 fn differs(name: &str, mut values: Vec<String>) -> Option<String> {

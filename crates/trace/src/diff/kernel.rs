@@ -1,29 +1,23 @@
 //! Kernel stacks of recordings before and after -> the kernel's functions that were added, removed, grown or
-//! shrunk, by their share of the time in faults.
+//! shrunk, by their share of the time in faults. Only root's recordings have kernel stacks.
 //!
-//! A sample of the CPU clock counts for the innermost function of its stack, if the stack is in the fault
-//! path. Samples inside perf are left out: they are the recorder's own. Shares of one side add up to 1. So
-//! if one function grows, the shares of all others fall a little.
-//!
-//! A share has a sampling error (Agresti & Coull 1998), and it varies from run to run. As for rows of the
-//! program, an allowance stands for this variation until repeats show it (`spread`), and the intervals of
-//! all functions hold at once (Bonferroni). A function that one side never has is added or removed for certain,
-//! if the other lets enough hits be expected. Only root's recordings have kernel stacks.
+//! A sample of the CPU clock counts for the innermost function of its stack, if the stack is in the fault path and
+//! not in perf, which is the recorder's own. Shares of one side add up to 1. A share has a sampling error (Agresti &
+//! Coull 1998), and is judged as rows of the program are (`spread`). A function that one side never has is added or
+//! removed for certain, if the other lets enough hits be expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::spread::{Spread, common_spread};
+use super::judge::ONE_TAIL;
+use super::spread::{Spread, Value, common_spread};
 use super::{Class, Pair, Refusal, Run, comparable};
 use crate::findings::{FaultPath, bare};
 use crate::measurement::Interval;
 use crate::tuning::{
     DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS,
 };
-
-/// Probability beyond one end of the interval of one side.
-const ONE_TAIL: f64 = 0.025;
 
 /// One recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,8 +67,8 @@ struct Sampled {
     total: u64,
 }
 
-/// The share of a function in each run, with its variance.
-type Shares = Vec<(f64, f64)>;
+/// The share of a function in each run.
+type Shares = Vec<Value>;
 
 impl KernelDiff {
     /// Version of the JSON document.
@@ -124,7 +118,7 @@ impl KernelDiff {
             before: shown(before, &sides[0]),
             after: shown(after, &sides[1]),
             functions,
-            warnings: comparable::warnings_of_kernels(before, after),
+            warnings: comparable::warnings(before, after, true),
         })
     }
 
@@ -149,12 +143,12 @@ impl Sampled {
     }
 
     /// A function's share. Two more hits and two more misses give a share of 0 a width.
-    fn share(&self, function: &str) -> (f64, f64) {
+    fn share(&self, function: &str) -> Value {
         const MORE: f64 = 4.0;
         let (hits, total) =
             (self.functions.get(function).map_or(0.0, |hits| *hits as f64), self.total as f64);
         let wide = (hits + MORE / 2.0) / (total + MORE);
-        (hits / total, wide * (1.0 - wide) / (total + MORE))
+        (hits / total, [(wide * (1.0 - wide) / (total + MORE)).sqrt(); 2])
     }
 }
 
@@ -171,7 +165,8 @@ struct Judge {
 
 impl Judge {
     fn row(&self, function: String, sides: &[Shares; 2]) -> KernelRow {
-        let [a, b] = [0, 1].map(|side| Spread::new(&sides[side], self.allowed, DIFF_PRIOR_RUNS));
+        let allowed = |mean: f64| (self.allowed * mean).powi(2);
+        let [a, b] = [0, 1].map(|side| Spread::new(&sides[side], allowed, DIFF_PRIOR_RUNS));
         let judged = b.less(&a).interval(self.tail);
         let (a, b) = (a.measured(), b.measured());
         let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };

@@ -53,10 +53,11 @@ pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
     all.iter().flatten().filter(is_same).map(|(path, _)| path.clone()).collect()
 }
 
-/// Of each stack whether code led there that was made while running.
+/// Of each stack whether code led there that was made while running, such as a compiler's, but not Python's entries.
 pub(super) fn generated(stacks: &Stacks) -> Vec<bool> {
     let is_made = |frame: &Frame| stacks.module(frame).is_some_and(|module| module.short_name() == GENERATED);
-    (0..stacks.stacks.len() as u32).map(|stack| stacks.frames_of(stack).any(is_made)).collect()
+    let all = 0..stacks.stacks.len() as u32;
+    all.map(|stack| stacks.frames_of(stack).any(is_made) && in_python(stacks, stack).is_none()).collect()
 }
 
 /// The Python function of a stack and its caller, if Python names its functions: `py::rows:/srv/a.py` is `rows`.

@@ -1,36 +1,39 @@
-//! Values of several runs with their variances -> their mean, its error, and the spread between runs.
+//! Values of several runs with their errors -> their mean, its error, and the spread between runs; and the test
+//! of two such means (Welch 1947).
 //!
 //! It does not know the meaning of the values; `judge` does.
 
 use crate::measurement::{Interval, welch_freedom};
 use crate::tuning::DIFF_PRIOR_RUNS;
 
-/// A mean and its variance: the known part, and the part estimated from the spread between runs with its
-/// degrees of freedom.
+/// A value of a run, and the standard deviations of its error below and above.
+pub(super) type Value = (f64, [f64; 2]);
+
+/// A mean and its variance: the known part, below and above, and the part estimated from the spread between runs
+/// with its degrees of freedom.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     runs: usize,
-    mean: f64,
-    known: f64,
+    pub(super) mean: f64,
+    known: [f64; 2],
     guessed: f64,
     freedom: f64,
 }
 
 impl Spread {
-    /// The spread of values with their variances. `spread` is the relative standard deviation to allow from
-    /// run to run. Without repeats it counts like `freedom_of_one` runs.
-    pub(super) fn new(runs: &[(f64, f64)], spread: f64, freedom_of_one: f64) -> Self {
+    /// The spread of values. `allowed` is the variance from run to run to allow at a mean. It counts like
+    /// [`DIFF_PRIOR_RUNS`] runs, and without repeats has the freedom `freedom_of_one`.
+    pub(super) fn new(runs: &[Value], allowed: impl Fn(f64) -> f64, freedom_of_one: f64) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().map(|run| run.0).sum::<f64>() / n;
-        let within = runs.iter().map(|run| run.1).sum::<f64>() / n;
+        let within = [0, 1].map(|end| runs.iter().map(|run| run.1[end].powi(2)).sum::<f64>() / n);
         let squares: f64 = runs.iter().map(|run| (run.0 - mean).powi(2)).sum();
         // Spread between runs beyond the error of each.
-        let between = (squares - (n - 1.0) * within).max(0.0);
-        let allowed = (spread * mean).powi(2);
+        let between = (squares - (n - 1.0) * 0.5 * (within[0] + within[1])).max(0.0);
         let freedom = DIFF_PRIOR_RUNS + n - 1.0;
-        let guessed = (DIFF_PRIOR_RUNS * allowed + between) / freedom;
+        let guessed = (DIFF_PRIOR_RUNS * allowed(mean) + between) / freedom;
         let freedom = if runs.len() == 1 { freedom_of_one } else { freedom };
-        Self { runs: runs.len(), mean, known: within / n, guessed: guessed / n, freedom }
+        Self { runs: runs.len(), mean, known: within.map(|known| known / n), guessed: guessed / n, freedom }
     }
 
     /// The measured part: a single run shows no spread between runs.
@@ -42,33 +45,35 @@ impl Spread {
         Self {
             runs: self.runs.min(other.runs),
             mean: self.mean - other.mean,
-            known: self.known + other.known,
+            known: [self.known[0] + other.known[1], self.known[1] + other.known[0]],
             guessed: self.guessed + other.guessed,
             freedom: welch_freedom([(self.guessed, self.freedom), (other.guessed, other.freedom)]),
         }
     }
 
     pub(super) fn interval(&self, tail: f64) -> Interval {
-        let variance = self.known + self.guessed;
-        // The known part has infinite degrees of freedom.
-        let freedom =
-            if self.guessed > 0.0 { self.freedom * (variance / self.guessed).powi(2) } else { f64::INFINITY };
-        Interval::around(self.mean, student(tail, freedom) * variance.sqrt())
+        let off = self.known.map(|known| {
+            let variance = known + self.guessed;
+            // The known part has infinite degrees of freedom.
+            let is_known = self.guessed <= 0.0;
+            let freedom =
+                if is_known { f64::INFINITY } else { self.freedom * (variance / self.guessed).powi(2) };
+            student(tail, freedom) * variance.sqrt()
+        });
+        Interval { value: self.mean, low: self.mean - off[0], high: self.mean + off[1] }
     }
 }
 
 /// Relative standard deviation from run to run over all rows, beyond the error of each run; 0 without
 /// repeats.
-pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> f64 {
-    let (squares, freedom) = sides.filter(|side| side.len() > 1 && side.iter().all(|run| run.0 > 0.0)).fold(
-        (0.0, 0.0),
-        |sum, side| {
-            let Spread { mean, guessed, .. } = Spread::new(side, 0.0, DIFF_PRIOR_RUNS);
-            let n = side.len() as f64;
-            // Back from the variance of a mean, with a prior that allows nothing, to squares.
-            (sum.0 + guessed * n * (DIFF_PRIOR_RUNS + n - 1.0) / (mean * mean), sum.1 + n - 1.0)
-        },
-    );
+pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<Value>>) -> f64 {
+    let repeated = sides.filter(|side| side.len() > 1 && side.iter().all(|run| run.0 > 0.0));
+    let (squares, freedom) = repeated.fold((0.0, 0.0), |sum, side| {
+        let Spread { mean, guessed, .. } = Spread::new(side, |_| 0.0, 0.0);
+        let n = side.len() as f64;
+        // Back from the variance of a mean, with a prior that allows nothing, to squares.
+        (sum.0 + guessed * n * (DIFF_PRIOR_RUNS + n - 1.0) / (mean * mean), sum.1 + n - 1.0)
+    });
     if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
 }
 

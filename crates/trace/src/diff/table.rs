@@ -1,100 +1,93 @@
 //! Recordings -> a table of estimates of minor faults: a row per name, a column per run. Nothing is judged.
+//!
+//! A row's faults and times have the intervals that `report` shows: counted faults are exact, sampled ones
+//! vary as draws do.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
-use super::estimate::{Estimate, Figure};
 use super::{Run, Settings, name};
 use crate::kind::Kind;
-use crate::observation::Window;
-use crate::profile::Weighted;
+use crate::measurement::Interval;
+use crate::profile::{Basis, Tally, Weighted, Whole};
 use crate::recording::Recording;
-use crate::tuning::{DIFF_CHANCE_SPREAD, DIFF_MOVING_SPREAD, DIFF_PHASE_PERIODS, DIFF_PRIOR_RUNS};
+use crate::tuning::DIFF_CHANCE_SPREAD;
+
+/// A row in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) faults: f64,
+    pub(super) time_ns: f64,
+    /// Sampling error of the faults as standard deviations, below and above.
+    pub(super) faults_off: [f64; 2],
+    /// The same of the price of one, relative.
+    pub(super) price_off: [f64; 2],
+    /// Standard deviation from run to run because threads or generated code share the work by chance.
+    pub(super) shared: f64,
+    /// Faults that chance may give to other rows, or may have taken from them.
+    pub(super) movable: f64,
+    /// Faults at the start of the run, as long as every run recorded each of its faults.
+    pub(super) leading: f64,
+}
 
 /// Estimates of all runs by row, those before first.
 pub(super) struct Table {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<Estimate>>,
     pub(super) totals: Vec<Estimate>,
-    /// The faults of all runs were counted: totals are exact.
-    pub(super) is_counted: bool,
+}
+
+/// Sums over the faults of a row in one run.
+#[derive(Clone, Default)]
+struct Sum {
+    tally: Tally,
+    /// Poisson's variance of what its faults represent.
+    squares: f64,
+    threads: BTreeMap<(u32, u32), f64>,
+    generated: f64,
+    moving: f64,
+    leading: f64,
 }
 
 impl Table {
     pub(super) fn new(runs: &[&Run], settings: &Settings) -> Self {
-        let is_counted = runs.iter().all(|run| is_counted(run, settings));
-        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new(), is_counted };
+        let mut names: Vec<String> = Vec::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let same_files = name::same_files(runs);
         let leading = runs.iter().map(|run| leading(run)).min().unwrap_or(0);
-        for (run_index, run) in runs.iter().enumerate() {
-            let names = name::Names::new(run, settings.by, &same_files);
-            let mut bursts = Bursts::new(&run.recording.observation.windows);
+        let mut sums = |run: &&Run| -> Vec<Sum> {
+            let of_run = name::Names::new(run, settings.by, &same_files);
+            let is_generated = name::generated(&run.recording.stacks);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
-            let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let (mut rows, mut aliasing, mut recorded) = (Vec::new(), Aliasing::default(), 0);
-            let faults = run.profile.faults.iter().zip(&run.profile.basis);
-            // A major fault takes a thousand times as long as others, and the page cache decides whether
-            // there is one.
-            let is_row =
-                |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
-            let mut threads: HashMap<usize, BTreeMap<(u32, u32), f64>> = HashMap::new();
-            let (is_generated, mut generated) = (name::generated(&run.recording.stacks), HashSet::new());
-            for (fault, basis) in faults.filter(|(fault, _)| is_row(fault)) {
-                let number = *known.entry(names.key(fault)).or_insert_with(|| {
-                    let name = names.name(fault);
+            let mut sums = Vec::new();
+            for (at, (fault, basis)) in run.profile.faults.iter().zip(&run.profile.basis).enumerate() {
+                // A major fault takes a thousand times as long as others, and the page cache decides whether
+                // there is one.
+                if settings.user_only && fault.kernel || fault.kind == Kind::Major {
+                    continue;
+                }
+                let row = *known.entry(of_run.key(fault)).or_insert_with(|| {
+                    let name = of_run.name(fault);
                     *numbers.entry(name.clone()).or_insert_with(|| {
-                        table.names.push(name);
-                        table.rows.push(vec![Estimate::default(); runs.len()]);
-                        table.names.len() - 1
+                        names.push(name);
+                        names.len() - 1
                     })
                 });
-                let burst = bursts.at(fault.time_ns);
-                aliasing.add(fault, number, burst);
-                let thread = (fault.pid, fault.tid);
-                *threads.entry(number).or_default().entry(thread).or_default() += fault.faults;
-                if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
-                    generated.insert(number);
-                }
-                rows.push((fault, basis, number, burst));
+                sums.resize(sums.len().max(row + 1), Sum::default());
+                let made = fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true));
+                sums[row].add(fault, basis, made, at < leading);
             }
-            figures.resize(table.names.len(), Figure::default());
-            let mut moving = vec![0.0; table.names.len()];
-            let mut all =
-                Figure::of_all(self::is_counted(run, settings), run.profile.doubt, aliasing.in_step());
-            for (fault, basis, number, burst) in rows {
-                recorded += u64::from(burst.is_some());
-                let is_sure = burst.is_some() && recorded <= leading && !moves(fault.kind);
-                figures[number].leading += f64::from(u8::from(is_sure));
-                moving[number] += if moves(fault.kind) { fault.faults } else { 0.0 };
-                figures[number].add(fault, basis, burst);
-                all.add(fault, basis, burst);
-            }
-            figures
-                .iter()
-                .enumerate()
-                .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
-            let shared = threads.iter().filter(|(_, of)| of.len() > 1);
-            let shared = shared.map(|(row, of)| (*row, chance(of.values())));
-            for (row, alone) in shared.chain(generated.into_iter().map(|row| (row, DIFF_CHANCE_SPREAD))) {
-                let estimate = &mut table.rows[row][run_index];
-                estimate.chance = DIFF_CHANCE_SPREAD;
-                estimate.chance_alone = estimate.chance_alone.max(alone);
-            }
-            for (row, moving) in table.rows.iter_mut().zip(moving) {
-                let estimate = &mut row[run_index];
-                if moving > 0.5 * estimate.faults {
-                    estimate.moved = DIFF_MOVING_SPREAD;
-                }
-            }
-            table.totals.push(all.estimate(&all));
+            sums
+        };
+        let sums: Vec<Vec<Sum>> = runs.iter().map(&mut sums).collect();
+        let mut rows = vec![Vec::new(); names.len()];
+        let mut totals = Vec::new();
+        for (run, mut sums) in runs.iter().zip(sums) {
+            sums.resize(names.len(), Sum::default());
+            let estimates = Estimates::new(run, settings);
+            rows.iter_mut().zip(&sums).for_each(|(row, sum)| row.push(estimates.of(sum)));
+            totals.push(estimates.total(&sums));
         }
-        // A row that only a later run has did not exist when the earlier ones were added up.
-        for (run_index, total) in table.totals.iter().enumerate() {
-            let unseen = total.unseen();
-            let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
-            table.rows.iter_mut().filter(empty).for_each(|row| row[run_index] = unseen);
-        }
-        table
+        Self { names, rows, totals }
     }
 
     /// Largest mean total of a side: faults, ns.
@@ -108,14 +101,118 @@ impl Table {
     }
 }
 
+impl Sum {
+    /// Adds a fault, in the order of time.
+    fn add(&mut self, fault: &Weighted, basis: &Basis, is_generated: bool, is_leading: bool) {
+        if !(fault.faults.is_finite() && fault.cost_ns.is_finite() && fault.faults > 0.0) {
+            return;
+        }
+        self.tally.add(fault, basis);
+        self.squares += fault.faults * (fault.faults - 1.0).max(0.0);
+        *self.threads.entry((fault.pid, fault.tid)).or_default() += fault.faults;
+        self.generated += if is_generated { fault.faults } else { 0.0 };
+        let moves = moves(fault.kind);
+        self.moving += if moves { fault.faults } else { 0.0 };
+        self.leading += if is_leading && !moves { 1.0 } else { 0.0 };
+    }
+
+    /// Standard deviation from run to run: processes do the same in every run, and so does the thread of each that
+    /// has most of the faults. Each other thread varies.
+    fn shared(&self) -> f64 {
+        let mut of_process: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for ((pid, _), faults) in &self.threads {
+            let (squares, most) = of_process.entry(*pid).or_default();
+            (*squares, *most) = (*squares + faults * faults, most.max(*faults));
+        }
+        let variance: f64 = of_process.values().map(|(squares, most)| squares - most * most).sum();
+        DIFF_CHANCE_SPREAD * variance.max(0.0).sqrt().max(self.generated)
+    }
+
+    /// `main` is the thread of the run with most of its faults.
+    fn movable(&self, main: (u32, u32)) -> f64 {
+        let of_main = self.threads.get(&main).copied().unwrap_or(0.0);
+        (self.tally.faults - of_main).max(self.generated).max(self.moving)
+    }
+}
+
+/// How the sums of a run become estimates.
+struct Estimates {
+    all: Tally,
+    doubt: f64,
+    offset_doubt_ns: f64,
+    /// The number of all faults is exact.
+    is_counted: bool,
+    is_part: bool,
+    main: (u32, u32),
+}
+
+impl Estimates {
+    fn new(run: &Run, settings: &Settings) -> Self {
+        let mut all = Tally::default();
+        let faults = run.profile.faults.iter().zip(&run.profile.basis);
+        let mut threads: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        for (fault, basis) in faults {
+            all.add(fault, basis);
+            *threads.entry((fault.pid, fault.tid)).or_default() += fault.faults;
+        }
+        let main = threads.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or((0, 0), |(thread, _)| *thread);
+        let calibration = run.recording.observation.calibration;
+        Self {
+            all,
+            doubt: run.profile.doubt,
+            offset_doubt_ns: calibration.map_or(0.0, |found| found.offset_doubt_ns()),
+            is_counted: is_counted(run, settings),
+            is_part: run.profile.selected.is_some(),
+            main,
+        }
+    }
+
+    fn of(&self, sum: &Sum) -> Estimate {
+        let whole =
+            Whole { all: &self.all, doubt: self.doubt, offset_doubt_ns: self.offset_doubt_ns, huge: None };
+        let (faults, time_ns) = (sum.tally.intervals(&whole).0, sum.tally.intervals_of_counted(&whole).1);
+        let faults_off = match sum.tally.records {
+            0 => [0.0, deviations(&Interval { high: self.all.unseen(), ..Interval::default() })[1]],
+            _ if self.is_part => [sum.squares.sqrt(); 2],
+            _ => deviations(&faults),
+        };
+        Estimate {
+            faults: faults.value,
+            time_ns: time_ns.value,
+            faults_off,
+            price_off: deviations(&time_ns).map(|off| off / time_ns.value.max(f64::MIN_POSITIVE)),
+            shared: sum.shared(),
+            movable: sum.movable(self.main),
+            leading: sum.leading,
+        }
+    }
+
+    fn total(&self, sums: &[Sum]) -> Estimate {
+        let add = |of: &dyn Fn(&Sum) -> f64| sums.iter().map(of).sum::<f64>();
+        let sampled = if self.is_counted { 0.0 } else { add(&|sum| sum.squares).sqrt() };
+        Estimate {
+            faults: add(&|sum| sum.tally.faults),
+            time_ns: add(&|sum| sum.tally.time_ns),
+            faults_off: [sampled; 2],
+            shared: add(&|sum| sum.shared().powi(2)).sqrt(),
+            ..Estimate::default()
+        }
+    }
+}
+
+/// Standard deviations below and above of a 95 % interval.
+pub(super) fn deviations(interval: &Interval) -> [f64; 2] {
+    const SIGMAS: f64 = 1.96;
+    [interval.value - interval.low, interval.high - interval.value].map(|off| off / SIGMAS)
+}
+
 /// Whether the compared faults were counted, so that their estimates add up to a known number.
 fn is_counted(run: &Run, settings: &Settings) -> bool {
     let Recording { header, observation, .. } = &run.recording;
-    let counts = &observation.counts;
     let user_only = settings.user_only || header.settings.user_only;
-    run.profile.selected.is_none()
-        && counts.user_faults.is_some()
-        && (user_only || counts.all_faults.is_some())
+    let counts = &observation.counts;
+    let is_known = counts.user_faults.is_some() && (user_only || counts.all_faults.is_some());
+    run.profile.selected.is_none() && is_known
 }
 
 /// Whether chance decides which code takes a fault of this kind. Parent and child race for the copy of a page. A
@@ -124,122 +221,9 @@ fn moves(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::FileRead)
 }
 
-/// Relative standard deviation from run to run of faults that threads share: of the sum of their parts, which
-/// vary as they do among each other. [`DIFF_CHANCE_SPREAD`] counts like [`DIFF_PRIOR_RUNS`] threads beside
-/// those seen, and is the most. There are two threads at least.
-fn chance<'a>(parts: impl ExactSizeIterator<Item = &'a f64> + Clone) -> f64 {
-    let threads = parts.len() as f64;
-    let mean = parts.clone().sum::<f64>() / threads;
-    let squares: f64 = parts.map(|part| (part / mean - 1.0).powi(2)).sum();
-    let variance =
-        (DIFF_PRIOR_RUNS * DIFF_CHANCE_SPREAD.powi(2) + squares) / (DIFF_PRIOR_RUNS + threads - 1.0);
-    (variance / threads).sqrt().min(DIFF_CHANCE_SPREAD)
-}
-
-/// Whether samples of a fixed period alias with a program that repeats itself.
-///
-/// Then a thread's samples come from one row for long, although bursts show that the program changes rows
-/// often. A row in which the program stays for whole periods is a phase: its samples come from one row
-/// rightly.
-#[derive(Default)]
-struct Aliasing {
-    /// In order, so that their sums are the same each time.
-    rows: BTreeMap<usize, InRow>,
-    /// Row of a thread's last sample.
-    sampled: HashMap<(u32, u32), usize>,
-    /// Burst and row of a thread's last fault in one.
-    recorded: HashMap<(u32, u32), (u32, usize)>,
-    /// Samples that follow another sample of their thread, and how many of them fall into the same row as that one.
-    pairs: f64,
-    alike: f64,
-    /// Faults that samples represent.
-    faults: f64,
-}
-
-#[derive(Default)]
-struct InRow {
-    samples: f64,
-    /// Faults in bursts, and how often the thread's next fault there was of another row.
-    recorded: f64,
-    left: f64,
-}
-
-impl Aliasing {
-    fn add(&mut self, fault: &Weighted, row: usize, burst: Option<u32>) {
-        let thread = (fault.pid, fault.tid);
-        if let Some(burst) = burst {
-            self.rows.entry(row).or_default().recorded += 1.0;
-            let last = self.recorded.insert(thread, (burst, row));
-            if let Some((_, left)) = last.filter(|last| last.0 == burst && last.1 != row) {
-                self.rows.entry(left).or_default().left += 1.0;
-            }
-        } else if fault.faults > 1.0 {
-            self.rows.entry(row).or_default().samples += 1.0;
-            self.faults += fault.faults;
-            if let Some(last) = self.sampled.insert(thread, row) {
-                self.pairs += 1.0;
-                self.alike += f64::from(u8::from(last == row));
-            }
-        }
-    }
-
-    /// Samples per independent one, from the autocorrelation between neighbours.
-    fn in_step(&self) -> f64 {
-        let samples: f64 = self.rows.values().map(|row| row.samples).sum();
-        if self.pairs <= 0.0 {
-            return 1.0;
-        }
-        let period = self.faults / samples;
-        let expected: f64 = self.rows.values().map(|row| row.stays(samples, period)).sum();
-        let beyond = (self.alike / self.pairs - expected) / (1.0 - expected).max(f64::MIN_POSITIVE);
-        // If all samples are alike, they count as one.
-        let beyond = beyond.clamp(0.0, 1.0 - 2.0 / (samples + 1.0));
-        (1.0 + beyond) / (1.0 - beyond)
-    }
-}
-
-impl InRow {
-    /// Probability that a sample and the next one are both of this row.
-    fn stays(&self, samples: f64, period: f64) -> f64 {
-        let share = self.samples / samples;
-        let is_phase = self.recorded >= DIFF_PHASE_PERIODS * period * self.left;
-        if is_phase {
-            share
-        } else {
-            share * (share + (1.0 - share) * (-period * self.left / self.recorded).exp())
-        }
-    }
-}
-
 /// Number of faults at the start of a run that were all recorded.
-fn leading(run: &Run) -> u64 {
-    let mut bursts = Bursts::new(&run.recording.observation.windows);
-    run.profile.faults.iter().take_while(|fault| bursts.at(fault.time_ns) == Some(0)).count() as u64
-}
-
-/// Runs of recorded windows, queried in the order of time.
-struct Bursts {
-    /// Begin, end, number.
-    windows: Vec<(u64, u64, u32)>,
-    next: usize,
-}
-
-impl Bursts {
-    fn new(windows: &[Window]) -> Self {
-        let mut number = 0;
-        let mut windows: Vec<&Window> = windows.iter().collect();
-        windows.sort_by_key(|window| window.begin_ns);
-        let stretch = |window: &&Window| {
-            number += u32::from(!window.recorded);
-            window.recorded.then_some((window.begin_ns, window.end_ns, number))
-        };
-        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
-    }
-
-    fn at(&mut self, time_ns: u64) -> Option<u32> {
-        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
-            self.next += 1;
-        }
-        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
-    }
+fn leading(run: &Run) -> usize {
+    let basis = &run.profile.basis;
+    let first = basis.first().and_then(|basis| basis.burst);
+    basis.iter().take_while(|basis| basis.burst.is_some() && basis.burst == first).count()
 }

@@ -216,6 +216,12 @@ impl Tally {
         self.classes.iter().map(|part| part.by_samples).sum()
     }
 
+    /// Most faults that a row without a record may have.
+    pub(crate) fn unseen(&self) -> f64 {
+        let samples = self.by_samples().powi(2) / self.by_samples_squared.max(f64::MIN_POSITIVE);
+        share_interval(0.0, samples).high * self.by_samples() + self.lost()
+    }
+
     fn extra(&self) -> f64 {
         self.classes.iter().map(|part| part.extra).sum()
     }

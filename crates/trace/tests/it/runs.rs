@@ -158,6 +158,8 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
 /// that represents more has the mean price of similar faults.
 pub(crate) fn with_basis(mut run: Run) -> Run {
     let basis = |fault: &Weighted| Basis {
+        burst: (fault.faults <= 1.0).then_some(0),
+        exact: if fault.faults > 1.0 { 0.0 } else { fault.faults },
         alike: fault.faults,
         reading_ns: Some(fault.cost_ns / fault.faults),
         assumed_ns: if fault.faults > 1.0 { fault.cost_ns } else { 0.0 },
