@@ -17,9 +17,10 @@ mod picture;
 use std::collections::BTreeMap;
 
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
-use faultless_trace::findings::FaultPath;
+use faultless_trace::findings::{FaultPath, lost_of};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::recording::Recording;
+use faultless_trace::stat::lost_clause;
 use serde_json::json;
 
 use crate::selected;
@@ -314,9 +315,7 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     if fold.known_share() < 1.0 {
         facts.push(format!("stacks known of {}", Percent(fold.known_share())));
     }
-    let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
-    if lost > 0 {
-        facts.push(format!("{} lost", Count(lost).of("record")));
-    }
+    let (lost, seen) = (lost_of(&run.recording), run.profile.basis.len() as u64);
+    facts.extend(lost_clause(lost, seen).or_else(|| (lost > 0).then(|| format!("{} lost", Count(lost).of("record")))));
     facts.join(", ")
 }

@@ -10,6 +10,7 @@ mod notes;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{FaultPath, bare};
+pub use notes::lost_of;
 
 use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};

@@ -17,7 +17,7 @@ pub use crate::kind::{Kind, KindRow, Source};
 pub use crate::measurement::Interval;
 pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
-pub use answer::lost_records;
+pub use answer::{lost_clause, lost_records};
 pub(crate) use kernel::is_in_fault_path;
 pub use kernel::{LOCKS, kernel_time, lock_of, phase_of_function, phase_of_stack};
 pub use missing::{Missing, Part};
