@@ -13,6 +13,7 @@ mod colour;
 mod fold;
 mod kernel;
 mod picture;
+mod tower;
 
 use std::collections::BTreeMap;
 

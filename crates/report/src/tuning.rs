@@ -43,3 +43,6 @@ pub(crate) const STEM_FRAMES: usize = 4;
 pub(crate) const THREADS_SHOWN: usize = 16;
 /// Processes of which a timeline says how many threads were in faults at once. Chosen: one line of text.
 pub(crate) const SHARERS_SHOWN: usize = 3;
+/// Frames too narrow to see, one on another, that a flame graph draws; one frame stands for those on top. Chosen: enough to
+/// zoom into, and no taller than the head of the picture.
+pub(crate) const TOWER_FRAMES: usize = 4;

@@ -90,7 +90,7 @@ const readLane = (reader, run) => {
 
 // Lanes that are drawn as one. Spans are as read and samples are rounded: `scales` turn the sums of recorded faults and of
 // samples into the time in faults that the totals have. With samples beside it, a recorded fault stands for itself at most.
-const unitOf = (name, lanes) => {
+const unite = (name, lanes) => {
   const sum = of => lanes.reduce((sum, lane) => sum + of(lane), 0), { run } = lanes[0], read = [0, 0];
   for (const lane of lanes) for (let i = 0; i < lane.at.length; i++) read[isSample(lane, i)] += asRead(lane, run, i, Infinity);
   const time = sum(lane => lane.time), recorded = read[1] ? Math.min(read[0], sum(lane => lane.recorded)) : time;
@@ -136,7 +136,7 @@ const readRun = async index => {
   run.manages = new Set(run.manages);
   const reader = new Reader(bytes);
   run.lanes = Array.from({ length: run.lanes }, () => readLane(reader, run));
-  run.units = run.groups.map(([name, numbers]) => unitOf(name, numbers.map(number => run.lanes[number])));
+  run.units = run.groups.map(([name, numbers]) => unite(name, numbers.map(number => run.lanes[number])));
   return run;
 };
 

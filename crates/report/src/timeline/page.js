@@ -29,7 +29,7 @@ const addUnit = (parent, unit) => {
   const { canvas } = addRow(parent, isMany ? 'lane many' : 'lane', [name, element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)],
     (canvas, width) => drawLane(canvas, unit, view, width, matches.found, selection), unit);
   canvas.setAttribute('aria-label', `${unitText(unit)}: ${share} of ${isMany ? 'their lives' : 'its life'} in page faults`);
-  if (opened.has(unit)) for (const lane of lanes) addUnit(parent, unitOf(lane.name, [lane]));
+  if (opened.has(unit)) for (const lane of lanes) addUnit(parent, unite(lane.name, [lane]));
 };
 
 const build = () => {
@@ -154,7 +154,7 @@ const jump = direction => {
   if (!best) return row?.row.scrollIntoView({ block: 'center' });
   const { lane, fault } = best, time = lane.at[fault], span = Math.min(view.to - view.from, Math.max(lane.length[fault] * 20, whole / 2000, 2000));
   look(time - span / 2, time + span / 2);
-  show({ ...lookAt(unitOf(lane.name, [lane]), time, 0.01), fault }, span / 1000);
+  show({ ...lookAt(unite(lane.name, [lane]), time, 0.01), fault }, span / 1000);
   picked.jumped = time;
   row.row.scrollIntoView({ block: 'center' });
 };
