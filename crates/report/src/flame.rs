@@ -317,6 +317,8 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
         facts.push(format!("stacks known of {}", Percent(fold.known_share())));
     }
     let (lost, seen) = (lost_of(&run.recording), run.profile.basis.len() as u64);
-    facts.extend(lost_clause(lost, seen).or_else(|| (lost > 0).then(|| format!("{} lost", Count(lost).of("record")))));
+    facts.extend(
+        lost_clause(lost, seen).or_else(|| (lost > 0).then(|| format!("{} lost", Count(lost).of("record")))),
+    );
     facts.join(", ")
 }

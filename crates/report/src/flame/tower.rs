@@ -54,12 +54,17 @@ mod tests {
     #[test]
     fn a_tower_of_a_pixel_is_cut_and_the_picture_keeps_its_sum() {
         let calls = |n: usize| (0..n).map(|at| format!("f{at}")).collect::<Vec<_>>().join(";");
-        let stacks =
-            [("main".into(), 5000.0), (format!("main;{}", calls(130)), 1.0), (format!("main;{}", calls(90)), 0.5)];
+        let stacks = [
+            ("main".into(), 5000.0),
+            (format!("main;{}", calls(130)), 1.0),
+            (format!("main;{}", calls(90)), 0.5),
+        ];
         let kept = cut(&stacks);
         let deepest = kept.iter().map(|(stack, _)| stack.split(';').count()).max();
         assert_eq!(deepest, Some(1 + TOWER_FRAMES + 1));
-        assert!(kept.contains(&(format!("main;{};+{} frames", calls(TOWER_FRAMES), 130 - TOWER_FRAMES), 1.5)));
+        assert!(
+            kept.contains(&(format!("main;{};+{} frames", calls(TOWER_FRAMES), 130 - TOWER_FRAMES), 1.5))
+        );
         assert_eq!(kept.iter().map(|stack| stack.1).sum::<f64>(), 5001.5);
         let wide = [("main".into(), 5000.0), (format!("main;{}", calls(130)), 500.0)];
         assert_eq!(cut(&wide), wide, "what is seen stays");
