@@ -143,16 +143,8 @@ fn state_name(state: State) -> &'static str {
     words(state).0
 }
 
-/// A time in a suitable unit.
-fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    match ns {
-        0.0 => "0".to_owned(),
-        ..1e3 => format!("{ns:.0} ns"),
-        ..1e6 => format!("{:.1} us", ns / 1e3),
-        ..1e9 => format!("{:.1} ms", ns / 1e6),
-        _ => format!("{:.2} s", ns / 1e9),
-    }
+fn time(ns: u64) -> Nanos {
+    Nanos(ns as f64)
 }
 
 fn percent(part: u64, whole: u64) -> String {

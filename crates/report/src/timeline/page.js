@@ -17,6 +17,7 @@ const addRow = (parent, name, label, draw, unit) => {
 
 // A lane, or many as one that opens by a click.
 const opened = new Set();
+let observer = null;
 const addUnit = (parent, unit) => {
   const { life, lanes } = unit, faults = Math.min(unit.time, life), share = percentText(faults, life), isMany = lanes.length > 1;
   const toggle = () => {
@@ -69,7 +70,8 @@ const build = () => {
       canvas.removeAttribute('aria-hidden');
     }
   }
-  const observer = new IntersectionObserver(entries => {
+  observer?.disconnect();
+  observer = new IntersectionObserver(entries => {
     for (const entry of entries) {
       const row = rows.find(one => one.row === entry.target);
       row.seen = entry.isIntersecting;
