@@ -27,6 +27,7 @@ use serde_json::json;
 use crate::selected;
 use crate::table::{clip, shorten, wrap};
 use crate::text;
+use crate::tuning::KERNEL_SAMPLES;
 use colour::Legend;
 use fold::Fold;
 use kernel::KernelFold;
@@ -160,8 +161,9 @@ pub fn json(run: &Run, settings: Settings) -> Option<String> {
 pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
     let fold = fold_kernel(recording, inverted)?;
     let command = shorten(&text::command(&recording.header.command), LINE_CHARS);
-    let facts =
-        format!("{} of the CPU clock in the fault path: {}", Count(fold.samples).of("sample"), fold.parts());
+    let few = if fold.samples < KERNEL_SAMPLES { ", too few for shares" } else { "" };
+    let samples = Count(fold.samples).of("sample");
+    let facts = format!("{samples} of the CPU clock in the fault path{few}: {}", fold.parts());
     let mut lines = vec![command];
     lines.extend(wrap("", &facts, LINE_CHARS));
     let locks = fold.locks();

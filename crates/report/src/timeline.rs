@@ -9,9 +9,9 @@ mod groups;
 
 use std::collections::BTreeSet;
 
-use faultless_trace::measurement::{Count, Nanos};
+use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::recording::Stacks;
-use faultless_trace::timeline::{Spent, State, Timeline};
+use faultless_trace::timeline::{Part, Spent, State, Timeline};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
@@ -147,26 +147,8 @@ fn time(ns: u64) -> Nanos {
     Nanos(ns as f64)
 }
 
-fn percent(part: u64, whole: u64) -> String {
-    let percent = 100.0 * part as f64 / whole.max(1) as f64;
-    match percent {
-        0.0 => "0 %".to_owned(),
-        ..0.05 => "<0.1 %".to_owned(),
-        ..10.0 => format!("{percent:.1} %"),
-        _ => format!("{percent:.0} %"),
-    }
-}
-
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
+fn percent(part: u64, whole: u64) -> Percent {
+    Percent(part as f64 / whole.max(1) as f64)
 }
 
 /// Time of all threads in a state, ns.
@@ -213,22 +195,30 @@ fn in_words(timeline: &Timeline, parts: &Spent) -> String {
         None if is_estimated => ("in faults (estimated)", "computing"),
         None => ("in faults", "computing"),
     };
-    let words = [
-        (parts.faults_ns, faults),
-        (parts.blocked_ns, "blocked in faults"),
-        (parts.managing_ns, "giving memory back (from samples)"),
-        (parts.computing_ns, otherwise),
-        (parts.waiting_ns, "waiting"),
-        (parts.preempted_ns, "preempted"),
-        (parts.unknown_ns, "unknown"),
+    let words = shown_parts(parts).map(|(part, name)| {
+        let name = match part {
+            Part::Faults => faults,
+            Part::Computing => otherwise,
+            Part::Managing => "giving memory back (from samples)",
+            _ => name,
+        };
+        format!("{} {name}", percent(parts.of(part), parts.life_ns()))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// The parts that lives were spent on, and their names. Faults are shown if there were none, too.
+fn shown_parts(all: &Spent) -> impl Iterator<Item = (Part, &'static str)> {
+    let parts = [
+        (Part::Faults, "in faults"),
+        (Part::Blocked, "blocked in faults"),
+        (Part::Managing, "giving memory back"),
+        (Part::Computing, "computing"),
+        (Part::Waiting, "waiting"),
+        (Part::Preempted, "preempted"),
+        (Part::Unknown, "unknown"),
     ];
-    let words: Vec<String> = words
-        .iter()
-        .enumerate()
-        .filter(|(index, (ns, _))| *index == 0 || *ns > 0)
-        .map(|(_, (ns, what))| format!("{} {what}", percent(*ns, parts.life_ns())))
-        .collect();
-    words.join(", ")
+    parts.into_iter().filter(|&(part, _)| part == Part::Faults || all.of(part) > 0)
 }
 
 fn controls() -> Markup {
@@ -271,26 +261,15 @@ fn legend(shown: &[Shown<'_>]) -> Markup {
 fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
     let timeline = one.timeline;
     let all = timeline.spent();
-    type Of = fn(&Spent) -> u64;
-    let columns: [(&str, Of); 7] = [
-        ("in faults", |parts| parts.faults_ns),
-        ("blocked in faults", |parts| parts.blocked_ns),
-        ("giving memory back", |parts| parts.managing_ns),
-        ("computing", |parts| parts.computing_ns),
-        ("waiting", |parts| parts.waiting_ns),
-        ("preempted", |parts| parts.preempted_ns),
-        ("unknown", |parts| parts.unknown_ns),
-    ];
-    let columns: Vec<_> =
-        columns.into_iter().enumerate().filter(|(index, (_, of))| *index == 0 || of(&all) > 0).collect();
+    let columns: Vec<_> = shown_parts(&all).collect();
     let row = |name: &str, whose: &str, faults: u64, parts: &Spent| {
         html! {
             tr {
                 td { (name) small { (whose) } }
                 td.right data-name="life:" { (time(parts.life_ns())) }
-                td.right data-name="faults:" { (count(faults)) }
-                @for (_, (name, of)) in &columns {
-                    td.right data-name={ (name) ":" } { (time(of(parts))) small { (percent(of(parts), parts.life_ns())) } }
+                td.right data-name="faults:" { (Count(faults)) }
+                @for &(part, name) in &columns {
+                    td.right data-name={ (name) ":" } { (time(parts.of(part))) small { (percent(parts.of(part), parts.life_ns())) } }
                 }
             }
         }
@@ -314,7 +293,7 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                     thead {
                         tr {
                             th { "thread" } th.right { "life" } th.right { "faults" }
-                            @for (_, (name, _)) in &columns { th.right { (name) } }
+                            @for (_, name) in &columns { th.right { (name) } }
                         }
                     }
                     tbody {
@@ -324,7 +303,7 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                             tr {
                                 td { "in no thread" small { "kernel mode, populated" } }
                                 td {}
-                                td.right data-name="faults:" { (count(timeline.elsewhere.0)) }
+                                td.right data-name="faults:" { (Count(timeline.elsewhere.0)) }
                                 td.right data-name="in faults:" { (Nanos(timeline.elsewhere.1)) }
                                 @for _ in &columns[1..] { td {} }
                             }

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-pub use spent::Spent;
+pub use spent::{Part, Spent};
 
 use crate::fault::{Fault, Faults};
 use crate::filter::Filter;
@@ -66,11 +66,6 @@ impl State {
         Self::Unrecorded,
         Self::Unknown,
     ];
-
-    /// Whether the time goes to page faults.
-    pub fn is_fault(self) -> bool {
-        matches!(self, Self::Minor | Self::Major | Self::Blocked)
-    }
 }
 
 /// A recorded run by thread and time.

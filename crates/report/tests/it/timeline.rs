@@ -11,7 +11,7 @@ use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::observation::{Level, Observation, Record, What, Window};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::{Frame, Header, Loss, Module, Name, Recording, Stacks};
-use faultless_trace::timeline::Timeline;
+use faultless_trace::timeline::{Part, Timeline};
 
 /// Two threads in 10 ms: the first waits for a lock and for a processor, the second for the disk in a fault.
 /// From `recorded_ns` on, faults are only sampled.
@@ -183,9 +183,9 @@ fn threads_of_one_name_are_one_lane_and_one_row() {
     assert!(rows.matches("<tr>").count() <= 4 && page.len() < 100_000, "{} bytes", page.len());
     // No shell had more time than its life, and the share is that of the run's time.
     let spent = timeline.spent();
-    assert_eq!(spent.faults_ns, timeline.fault_ns.round() as u64);
+    assert_eq!(spent.of(Part::Faults), timeline.fault_ns.round() as u64);
     assert_eq!(spent.life_ns(), timeline.lanes.iter().map(|lane| lane.end_ns - lane.begin_ns).sum::<u64>());
-    let lanes: f64 = timeline.lanes.iter().map(|lane| lane.spent().faults_ns as f64).sum();
+    let lanes: f64 = timeline.lanes.iter().map(|lane| lane.spent().of(Part::Faults) as f64).sum();
     assert!(
         (lanes - timeline.fault_ns).abs() <= 0.01 * timeline.fault_ns,
         "{lanes} of {}",

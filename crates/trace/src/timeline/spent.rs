@@ -4,30 +4,52 @@ use std::collections::HashMap;
 
 use super::{Lane, State, Timeline};
 
-/// A life by what it was spent on, ns. The times add up to the life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+/// What a life can be spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
     /// In page faults on a processor: corrected, and estimated where they were not recorded one by one.
-    pub faults_ns: u64,
+    Faults,
     /// In page faults without a processor.
-    pub blocked_ns: u64,
+    Blocked,
     /// Giving memory back and changing mappings, from samples.
-    pub managing_ns: u64,
+    Managing,
     /// On a processor otherwise.
-    pub computing_ns: u64,
+    Computing,
     /// Without a processor by its own wish.
-    pub waiting_ns: u64,
+    Waiting,
     /// Able to run, without a processor.
-    pub preempted_ns: u64,
+    Preempted,
     /// Nothing tells.
-    pub unknown_ns: u64,
+    Unknown,
 }
 
+/// A life by [`Part`], ns. The times add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent(pub [u64; 7]);
+
 impl Spent {
-    /// The life.
+    /// The life, ns.
     pub fn life_ns(&self) -> u64 {
-        let on_ns = self.faults_ns + self.managing_ns + self.computing_ns;
-        on_ns + self.blocked_ns + self.waiting_ns + self.preempted_ns + self.unknown_ns
+        self.0.iter().sum()
+    }
+
+    /// One part, ns.
+    pub fn of(&self, part: Part) -> u64 {
+        self.0[part as usize]
+    }
+
+    /// With this time in faults. What was thought to be another part of the time on a processor, or unknown, gives way.
+    fn with_faults(mut self, faults_ns: f64) -> Self {
+        let others = [Part::Unknown, Part::Managing, Part::Computing];
+        let mut left_ns = self.of(Part::Faults) + others.iter().map(|part| self.of(*part)).sum::<u64>();
+        self.0[Part::Faults as usize] = left_ns.min(faults_ns.max(0.0).round() as u64);
+        left_ns -= self.of(Part::Faults);
+        for part in others {
+            let keeps_ns = if part == Part::Computing { left_ns } else { left_ns.min(self.of(part)) };
+            self.0[part as usize] = keeps_ns;
+            left_ns -= keeps_ns;
+        }
+        self
     }
 }
 
@@ -35,21 +57,13 @@ impl Lane {
     /// What its life was spent on.
     pub fn spent(&self) -> Spent {
         let of = |state: State| self.totals_ns[state as usize];
-        let (on_ns, unknown_ns) = (self.on_ns(), of(State::Unknown));
-        let faults_ns = (self.fault_ns.max(0.0) as u64).min(on_ns + unknown_ns);
-        let left_ns = on_ns + unknown_ns - faults_ns;
-        let unknown_ns = unknown_ns.min(left_ns);
         let share = self.managing as f64 / self.cpu.len().max(1) as f64;
-        let managing_ns = ((share * on_ns as f64) as u64).min(left_ns - unknown_ns);
-        Spent {
-            faults_ns,
-            blocked_ns: of(State::Blocked),
-            managing_ns,
-            computing_ns: left_ns - unknown_ns - managing_ns,
-            waiting_ns: of(State::Waiting),
-            preempted_ns: of(State::Preempted),
-            unknown_ns,
-        }
+        let managing_ns = (share * self.on_ns() as f64) as u64;
+        let computing_ns = self.on_ns() - managing_ns;
+        let waits = [of(State::Waiting), of(State::Preempted), of(State::Unknown)];
+        let [waiting_ns, preempted_ns, unknown_ns] = waits;
+        let parts = [0, of(State::Blocked), managing_ns, computing_ns, waiting_ns, preempted_ns, unknown_ns];
+        Spent(parts).with_faults(self.fault_ns)
     }
 
     /// Time on a processor, ns.
@@ -75,30 +89,13 @@ impl Lane {
 impl Timeline {
     /// What all lives were spent on, with the faults of no thread: the time in faults is [`Timeline::fault_ns`].
     pub fn spent(&self) -> Spent {
-        let mut all: Spent = self.lanes.iter().map(Lane::spent).sum();
-        let on_ns = all.faults_ns + all.managing_ns + all.computing_ns + all.unknown_ns;
-        all.faults_ns = (self.fault_ns.max(0.0).round() as u64).min(on_ns);
-        let mut left_ns = on_ns - all.faults_ns;
-        for part in [&mut all.unknown_ns, &mut all.managing_ns] {
-            *part = left_ns.min(*part);
-            left_ns -= *part;
-        }
-        all.computing_ns = left_ns;
-        all
+        self.lanes.iter().map(Lane::spent).sum::<Spent>().with_faults(self.fault_ns)
     }
 }
 
 impl std::iter::Sum for Spent {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            faults_ns: sum.faults_ns + one.faults_ns,
-            blocked_ns: sum.blocked_ns + one.blocked_ns,
-            managing_ns: sum.managing_ns + one.managing_ns,
-            computing_ns: sum.computing_ns + one.computing_ns,
-            waiting_ns: sum.waiting_ns + one.waiting_ns,
-            preempted_ns: sum.preempted_ns + one.preempted_ns,
-            unknown_ns: sum.unknown_ns + one.unknown_ns,
-        })
+        all.fold(Self::default(), |sum, one| Self(std::array::from_fn(|part| sum.0[part] + one.0[part])))
     }
 }
 

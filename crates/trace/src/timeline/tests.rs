@@ -182,8 +182,8 @@ fn the_parts_of_all_lives_add_up_and_the_faults_are_those_of_the_run() {
     // Pages that were populated are in no lane.
     timeline.fault_ns = timeline.lanes[0].fault_ns + 30.0;
     let spent = timeline.spent();
-    assert_eq!((spent.life_ns(), spent.blocked_ns, spent.waiting_ns), (1000, 80, 100));
-    assert_eq!(spent.faults_ns, timeline.fault_ns.round() as u64);
+    assert_eq!((spent.life_ns(), spent.of(Part::Blocked), spent.of(Part::Waiting)), (1000, 80, 100));
+    assert_eq!(spent.of(Part::Faults), timeline.fault_ns.round() as u64);
 }
 
 #[test]
