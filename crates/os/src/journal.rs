@@ -22,6 +22,7 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 
 use crate::advise::{self, Advice};
+use crate::counters::{Who, now_ns, rusage};
 use crate::error::{Error, Result};
 use crate::map;
 use queue::{LINE_BYTES, OWNED_BYTES, Queue, Slot};
@@ -52,7 +53,7 @@ pub struct Entry {
     pub begin_ns: u64,
     /// First address.
     pub addr: u64,
-    /// Length asked for, bytes.
+    /// Length asked for, bytes. Faults, for [`Kind::POPULATED`].
     pub len_bytes: u64,
     /// First address before, for [`Kind::MOVED`].
     pub from: u64,
@@ -70,6 +71,8 @@ impl Kind {
     pub const DIED: Self = Self(2);
     /// The block changed its length, and perhaps its address.
     pub const MOVED: Self = Self(3);
+    /// The writer's mapping of the journal became resident.
+    pub const POPULATED: Self = Self(4);
 }
 
 /// Who writes an entry.
@@ -168,9 +171,18 @@ impl Journal {
             .ok_or(Error::new("mmap(journal", libc::ENOMEM))
     }
 
-    /// Populates the whole mapping in this process; a writer then needs no new memory. Before Linux 5.14 its
-    /// pages fault one by one.
-    pub fn populate(&self, advice: Advice) {
+    /// Makes the mapping resident in a writer's process, which then needs no new memory, and writes how many faults
+    /// that took: they are not the program's. Before Linux 5.14 the pages fault one by one, later.
+    pub fn join(&self, writer: Writer) {
+        let faults = || rusage(Who::Thread).map_or(0, |usage| usage.minor_faults);
+        let before = faults();
+        self.populate(Advice::PopulateRead);
+        let (time_ns, len_bytes) = (now_ns(), faults() - before);
+        let kind = Kind::POPULATED;
+        self.write(writer, Entry { kind, time_ns, begin_ns: time_ns, addr: 0, len_bytes, from: 0 });
+    }
+
+    fn populate(&self, advice: Advice) {
         // SAFETY: our own mapping; the advice changes no content. A refusal costs faults later.
         let _ = unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) };
     }

@@ -14,7 +14,6 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use faultless_os::advise::Advice;
 use faultless_os::caller;
 use faultless_os::counters::now_ns;
 use faultless_os::journal::{Entry, Journal, Kind, Registers, STACK_BYTES};
@@ -122,10 +121,10 @@ fn with_stack(entry: Entry, site: Registers) {
     if let Some((word, bit)) = bit(entry.addr as Void) {
         word.fetch_or(bit, Relaxed);
     }
-    if !IS_RESIDENT.load(Relaxed) && !IS_RESIDENT.swap(true, AcqRel) {
-        journal.populate(Advice::PopulateRead);
-    }
     let writer = caller::writer();
+    if !IS_RESIDENT.load(Relaxed) && !IS_RESIDENT.swap(true, AcqRel) {
+        journal.join(writer);
+    }
     let stack_bytes = caller::stack_bytes(writer, site.sp as usize, STACK_BYTES);
     // SAFETY: the stack pointer is that of our caller, and `stack_bytes` bytes above it can be read.
     unsafe { journal.write_with_stack(writer, entry, site, stack_bytes) };

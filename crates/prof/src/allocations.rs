@@ -31,6 +31,8 @@ pub(crate) struct Allocations {
     /// For each queue, the position of an unfinished entry, and since when it is known.
     unfinished: [Option<(u64, u64)>; 2],
     unreadable: u64,
+    /// Faults by which programs made their mappings of the journal resident.
+    populated_faults: u64,
 }
 
 /// A record, and when its call began.
@@ -46,7 +48,14 @@ impl Allocations {
     /// There is no memory or no descriptor for it.
     pub(crate) fn create(from_bytes: u64) -> faultless_os::Result<Self> {
         let reader = Reader::create()?;
-        Ok(Self { reader, from_bytes, stack: Vec::new(), unfinished: [None; 2], unreadable: 0 })
+        Ok(Self {
+            reader,
+            from_bytes,
+            stack: Vec::new(),
+            unfinished: [None; 2],
+            unreadable: 0,
+            populated_faults: 0,
+        })
     }
 
     /// The environment variable that a program needs, beside the interposer in `LD_PRELOAD`.
@@ -71,6 +80,9 @@ impl Allocations {
                         }
                         self.reader.give_up(queue);
                     }
+                    Next::Entry(_, entry, _) if entry.kind == Kind::POPULATED => {
+                        self.populated_faults += entry.len_bytes;
+                    }
                     Next::Entry(writer, entry, caller) => {
                         let stack = caller.and_then(|(at, dump)| unwinder(writer.pid, &user_stack(at, dump)));
                         match what(&entry, stack) {
@@ -86,6 +98,11 @@ impl Allocations {
             }
         }
         in_order(taken)
+    }
+
+    /// The programs' faults that are the recorder's, so far.
+    pub(crate) fn populated_faults(&self) -> u64 {
+        self.populated_faults
     }
 
     /// How many allocations, frees and moves are missing: the journal was full, or their writer died before

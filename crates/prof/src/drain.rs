@@ -289,6 +289,12 @@ impl Drain {
         }
     }
 
+    /// Faults of the programs in the journal of their allocations.
+    pub(crate) fn journal_faults(&self) -> u64 {
+        let allocations = self.stacks.as_ref().and_then(|stacks| stacks.allocations.as_ref());
+        allocations.map_or(0, Allocations::populated_faults)
+    }
+
     /// The names of all functions on stacks, and a note on each source of names.
     pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()

@@ -493,7 +493,8 @@ impl Monitor {
         self.digest(u64::MAX);
         self.empty_kernel_rings();
         self.read_levels(end_ns);
-        let counts = self.session.counts(subject.before_exec_faults());
+        let own_faults = subject.before_exec_faults() + self.drain.journal_faults();
+        let counts = self.session.counts(own_faults);
         let event_losses = self.session.event_losses();
         self.session.close_tracepoints();
         let is_child = matches!(subject, Subject::Child(_));

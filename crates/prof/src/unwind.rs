@@ -31,7 +31,7 @@ use std::os::unix::fs::FileExt;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
-use faultless_trace::recording::EXEC;
+use faultless_trace::recording::{EXEC, is_interposer};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 use crate::address_space::{AddressSpace, Region};
@@ -44,8 +44,6 @@ use table::Table;
 
 /// Addresses from here on are markers for the kind of those that follow (`PERF_CONTEXT_*`).
 const CONTEXT_MARKS: u64 = u64::MAX - 0xfff;
-/// The beginnings of our interposer's file names: the library, and the copy that `run` and `record` write.
-const INTERPOSER: [&str; 2] = ["/libfaultless_preload", "/preload-"];
 
 /// The copied state of a thread at an event.
 #[derive(Clone, Copy, Debug, Default)]
@@ -343,15 +341,6 @@ impl Unwinder {
 /// Copies memory of a process, up to the first page that is not there. Returns the bytes copied.
 fn read_memory(pid: u32, at: u64, into: &mut [u8]) -> usize {
     File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(into, at)).unwrap_or(0)
-}
-
-/// Whether this file is our own interposer.
-fn is_interposer(path: &str) -> bool {
-    let [library, written] = INTERPOSER;
-    let Some(begin) = path.rfind('/') else { return false };
-    let (folder, file) = path.split_at(begin);
-    let own_folder = folder.rsplit('/').next().is_some_and(|name| name.starts_with("faultless"));
-    file.starts_with(library) || own_folder && file.starts_with(written)
 }
 
 /// Whether a mapping with this name is one of a file. Other memory has names like `//anon`, `[heap]`,

@@ -13,18 +13,21 @@ mod colour;
 mod fold;
 mod kernel;
 mod picture;
+mod tower;
 
 use std::collections::BTreeMap;
 
 use faultless_trace::diff::{Class, Diff, DiffRow, Run};
-use faultless_trace::findings::FaultPath;
+use faultless_trace::findings::{FaultPath, lost_of};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::recording::Recording;
+use faultless_trace::stat::lost_clause;
 use serde_json::json;
 
 use crate::selected;
 use crate::table::{clip, shorten, wrap};
 use crate::text;
+use crate::tuning::KERNEL_SAMPLES;
 use colour::Legend;
 use fold::Fold;
 use kernel::KernelFold;
@@ -158,8 +161,9 @@ pub fn json(run: &Run, settings: Settings) -> Option<String> {
 pub fn kernel(recording: &Recording, inverted: bool) -> Option<String> {
     let fold = fold_kernel(recording, inverted)?;
     let command = shorten(&text::command(&recording.header.command), LINE_CHARS);
-    let facts =
-        format!("{} of the CPU clock in the fault path: {}", Count(fold.samples).of("sample"), fold.parts());
+    let few = if fold.samples < KERNEL_SAMPLES { ", too few for shares" } else { "" };
+    let samples = Count(fold.samples).of("sample");
+    let facts = format!("{samples} of the CPU clock in the fault path{few}: {}", fold.parts());
     let mut lines = vec![command];
     lines.extend(wrap("", &facts, LINE_CHARS));
     let locks = fold.locks();
@@ -314,9 +318,9 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     if fold.known_share() < 1.0 {
         facts.push(format!("stacks known of {}", Percent(fold.known_share())));
     }
-    let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
-    if lost > 0 {
-        facts.push(format!("{} lost", Count(lost).of("record")));
-    }
+    let (lost, seen) = (lost_of(&run.recording), run.profile.basis.len() as u64);
+    facts.extend(
+        lost_clause(lost, seen).or_else(|| (lost > 0).then(|| format!("{} lost", Count(lost).of("record")))),
+    );
     facts.join(", ")
 }

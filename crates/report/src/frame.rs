@@ -79,7 +79,7 @@ tr:last-child>td{border-bottom:0}
 .figures td,.figures th{white-space:nowrap}
 .figures .besides{white-space:normal;min-width:150px;font-size:13px}
 .figures .right{text-align:right;font-variant-numeric:tabular-nums}
-p,li,pre{overflow-wrap:anywhere}
+p,li,pre,code{overflow-wrap:anywhere}
 .theirs td{color:var(--bad)}.theirs td:first-child{white-space:normal;min-width:130px}
 td small{display:block;color:var(--faint);font-size:12px}
 .dense td small{white-space:normal;min-width:92px}.figures .cell{white-space:normal;min-width:220px}

@@ -14,7 +14,7 @@ const NARROWEST: usize = 60;
 const WIDEST: usize = 160;
 
 /// The width of an unresized terminal.
-pub(crate) const SCREEN: usize = 80;
+pub const SCREEN: usize = 80;
 
 /// The side at which the cells of a column are flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

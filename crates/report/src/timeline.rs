@@ -5,17 +5,20 @@
 //! every thread. Two timelines share one time scale, each from its own begin. It decides nothing.
 
 mod embed;
+mod groups;
 
 use std::collections::BTreeSet;
 
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::recording::Stacks;
-use faultless_trace::timeline::{Lane, Spent, State, Timeline};
+use faultless_trace::timeline::{Part, Spent, State, Timeline};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use crate::frame;
 use crate::selected;
+use crate::tuning::SHARERS_SHOWN;
+use groups::{Group, groups};
 
 /// A timeline, ready to show.
 #[derive(Clone, Copy, Debug)]
@@ -140,59 +143,32 @@ fn state_name(state: State) -> &'static str {
     words(state).0
 }
 
-/// A time in a suitable unit.
-fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    match ns {
-        0.0 => "0".to_owned(),
-        ..1e3 => format!("{ns:.0} ns"),
-        ..1e6 => format!("{:.1} us", ns / 1e3),
-        ..1e9 => format!("{:.1} ms", ns / 1e6),
-        _ => format!("{:.2} s", ns / 1e9),
-    }
+fn time(ns: u64) -> Nanos {
+    Nanos(ns as f64)
 }
 
-fn percent(part: u64, whole: u64) -> String {
-    let percent = 100.0 * part as f64 / whole.max(1) as f64;
-    match percent {
-        0.0 => "0 %".to_owned(),
-        ..0.05 => "<0.1 %".to_owned(),
-        ..10.0 => format!("{percent:.1} %"),
-        _ => format!("{percent:.0} %"),
-    }
+fn percent(part: u64, whole: u64) -> Percent {
+    Percent(part as f64 / whole.max(1) as f64)
 }
 
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn sums(lanes: &[Lane]) -> [u64; State::ALL.len()] {
-    let mut sums = [0; State::ALL.len()];
-    for lane in lanes {
-        sums.iter_mut().zip(lane.totals_ns).for_each(|(sum, ns)| *sum += ns);
-    }
-    sums
+/// Time of all threads in a state, ns.
+fn in_state(timeline: &Timeline, state: State) -> u64 {
+    timeline.lanes.iter().map(|lane| lane.totals_ns[state as usize]).sum()
 }
 
 /// The first sentence of the page.
 pub(crate) fn answer(timeline: &Timeline) -> Markup {
-    let lives: u64 = sums(&timeline.lanes).iter().sum();
+    let all = timeline.spent();
     let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
-    let whose = if timeline.lanes.len() == 1 { "its" } else { "their" };
+    let (threads, processes) = (timeline.lanes.len() as u64, timeline.processes.len() as u64);
+    let whose = if threads == 1 { "its" } else { "their" };
     html! {
-        (time(timeline.end_ns - timeline.begin_ns)) ", "
-        (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
+        (time(timeline.end_ns - timeline.begin_ns)) ", " (Count(threads).of("thread"))
+        @if processes > 1 { " in " (Count(processes).of("process")) }
         ": "
-        strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" (crate::text::and_waits(timeline.wait_ns)) }
-        @if lives > 0 { ". Of " (whose) " " (time(lives)) " of life: " (in_words(timeline, lives)) }
+        strong { (Nanos(timeline.fault_ns)) " in " (Count(timeline.faults).of("page fault")) (crate::text::and_waits(timeline.wait_ns)) }
+        @if let Some(lost) = &timeline.lost { "; " strong { (lost) } }
+        @if all.life_ns() > 0 { ". Of " (whose) " " (time(all.life_ns())) " of life: " (in_words(timeline, &all)) }
         @if shared > 0 {
             "; during " (time(shared))
             @if is_estimated(timeline) { " of the part in which every fault was recorded," }
@@ -207,12 +183,11 @@ pub(crate) fn answer(timeline: &Timeline) -> Markup {
 
 /// Faults were not recorded all the time.
 fn is_estimated(timeline: &Timeline) -> bool {
-    timeline.lanes.iter().any(|lane| lane.totals_ns[State::Unrecorded as usize] > 0)
+    in_state(timeline, State::Unrecorded) > 0
 }
 
 /// `34 % in faults (estimated), 4 % computing, 11 % waiting, 51 % preempted`
-fn in_words(timeline: &Timeline, lives: u64) -> String {
-    let parts = spent(&timeline.lanes);
+fn in_words(timeline: &Timeline, parts: &Spent) -> String {
     let is_estimated = is_estimated(timeline);
     // A view of some faults knows nothing of the others.
     let (faults, otherwise) = match &timeline.selected {
@@ -220,27 +195,30 @@ fn in_words(timeline: &Timeline, lives: u64) -> String {
         None if is_estimated => ("in faults (estimated)", "computing"),
         None => ("in faults", "computing"),
     };
-    let words = [
-        (parts.faults_ns, faults),
-        (parts.managing_ns, "giving memory back (from samples)"),
-        (parts.computing_ns, otherwise),
-        (parts.waiting_ns, "waiting"),
-        (parts.preempted_ns, "preempted"),
-        (parts.unknown_ns, "unknown"),
-    ];
-    let words: Vec<String> = words
-        .iter()
-        .enumerate()
-        .filter(|(index, (ns, _))| *index == 0 || *ns > 0)
-        .map(|(_, (ns, what))| format!("{} {what}", percent(*ns, lives)))
-        .collect();
-    words.join(", ")
+    let words = shown_parts(parts).map(|(part, name)| {
+        let name = match part {
+            Part::Faults => faults,
+            Part::Computing => otherwise,
+            Part::Managing => "giving memory back (from samples)",
+            _ => name,
+        };
+        format!("{} {name}", percent(parts.of(part), parts.life_ns()))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
-fn spent(lanes: &[Lane]) -> Spent {
-    let mut sum = Spent::default();
-    lanes.iter().for_each(|lane| sum += lane.spent());
-    sum
+/// The parts that lives were spent on, and their names. Faults are shown if there were none, too.
+fn shown_parts(all: &Spent) -> impl Iterator<Item = (Part, &'static str)> {
+    let parts = [
+        (Part::Faults, "in faults"),
+        (Part::Blocked, "blocked in faults"),
+        (Part::Managing, "giving memory back"),
+        (Part::Computing, "computing"),
+        (Part::Waiting, "waiting"),
+        (Part::Preempted, "preempted"),
+        (Part::Unknown, "unknown"),
+    ];
+    parts.into_iter().filter(|&(part, _)| part == Part::Faults || all.of(part) > 0)
 }
 
 fn controls() -> Markup {
@@ -260,7 +238,7 @@ fn controls() -> Markup {
 }
 
 fn legend(shown: &[Shown<'_>]) -> Markup {
-    let used = |state: &State| shown.iter().any(|one| sums(&one.timeline.lanes)[*state as usize] > 0);
+    let used = |state: &State| shown.iter().any(|one| in_state(one.timeline, *state) > 0);
     html! {
         div.legend {
             @for state in State::ALL.into_iter().filter(used) {
@@ -282,57 +260,50 @@ fn legend(shown: &[Shown<'_>]) -> Markup {
 
 fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
     let timeline = one.timeline;
-    let all = spent(&timeline.lanes);
-    type Of = fn(&Spent) -> u64;
-    let columns: [(&str, Of); 6] = [
-        ("in faults", |parts| parts.faults_ns),
-        ("giving memory back", |parts| parts.managing_ns),
-        ("computing", |parts| parts.computing_ns),
-        ("waiting", |parts| parts.waiting_ns),
-        ("preempted", |parts| parts.preempted_ns),
-        ("unknown", |parts| parts.unknown_ns),
-    ];
-    let columns: Vec<_> =
-        columns.into_iter().enumerate().filter(|(index, (_, of))| *index == 0 || of(&all) > 0).collect();
-    let life = |totals: &[u64; State::ALL.len()]| totals.iter().sum::<u64>();
-    let total = html! { strong { (Nanos(timeline.fault_ns)) small { (percent(all.faults_ns, life(&sums(&timeline.lanes)))) } } };
-    let row = |name: &str, whose: String, life: u64, parts: &Spent, faults: u64| {
+    let all = timeline.spent();
+    let columns: Vec<_> = shown_parts(&all).collect();
+    let row = |name: &str, whose: &str, faults: u64, parts: &Spent| {
         html! {
             tr {
                 td { (name) small { (whose) } }
-                td.right data-name="life:" { (time(life)) }
-                td.right data-name="faults:" { (count(faults)) }
-                @for (index, (name, of)) in &columns {
-                    td.right data-name={ (name) ":" } {
-                        // The time in all faults is the total of every view.
-                        @if *index == 0 && std::ptr::eq(parts, &all) { (total) } @else { (time(of(parts))) small { (percent(of(parts), life)) } }
-                    }
+                td.right data-name="life:" { (time(parts.life_ns())) }
+                td.right data-name="faults:" { (Count(faults)) }
+                @for &(part, name) in &columns {
+                    td.right data-name={ (name) ":" } { (time(parts.of(part))) small { (percent(parts.of(part), parts.life_ns())) } }
                 }
             }
         }
     };
+    let of_group = |group: &Group| {
+        let (faults, parts) = group.sums(timeline);
+        let whose = match group.lanes[..] {
+            [lane] => format!("{}/{}", timeline.lanes[lane].pid, timeline.lanes[lane].tid),
+            _ => format!("{} threads", group.lanes.len()),
+        };
+        row(&group.name, &whose, faults, &parts)
+    };
+    let mut sharers: Vec<_> = timeline.processes.iter().filter(|process| process.most > 1).collect();
+    sharers.sort_by_key(|process| std::cmp::Reverse(process.shared_ns));
     let id = format!("totals-{}", one.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
     html! {
         section.part {
-            h2 { "Time of each thread" @if is_named { ": " (one.name) } }
+            h2 { "Time by thread" @if is_named { ": " (one.name) } }
             div.scroll {
                 table.figures.cards id=(id) {
                     thead {
                         tr {
                             th { "thread" } th.right { "life" } th.right { "faults" }
-                            @for (_, (name, _)) in &columns { th.right { (name) } }
+                            @for (_, name) in &columns { th.right { (name) } }
                         }
                     }
                     tbody {
-                        (row("all threads", format!("{}", timeline.lanes.len()), life(&sums(&timeline.lanes)), &all, timeline.faults))
-                        @for lane in &timeline.lanes {
-                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), life(&lane.totals_ns), &lane.spent(), lane.fault_count.round() as u64))
-                        }
+                        (row("all threads", &timeline.lanes.len().to_string(), timeline.faults, &all))
+                        @for group in &groups(timeline) { (of_group(group)) }
                         @if timeline.elsewhere.0 > 0 {
                             tr {
                                 td { "in no thread" small { "kernel mode, populated" } }
                                 td {}
-                                td.right data-name="faults:" { (count(timeline.elsewhere.0)) }
+                                td.right data-name="faults:" { (Count(timeline.elsewhere.0)) }
                                 td.right data-name="in faults:" { (Nanos(timeline.elsewhere.1)) }
                                 @for _ in &columns[1..] { td {} }
                             }
@@ -344,7 +315,7 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                 "Time in faults is corrected, estimated where faults were not recorded one by one, and for the whole run"
                 @if timeline.offset_ns > 0.0 { ": each recorded fault is read " (time(timeline.offset_ns as u64)) " too long" }
                 ". The other columns are what is left of the thread's life."
-                @for process in timeline.processes.iter().filter(|process| process.most > 1) {
+                @for process in sharers.iter().take(SHARERS_SHOWN) {
                     " Of " (time(process.fault_ns)) " in which threads of " (process.name) " (" (process.pid) ") were in faults, there were two or more during "
                     (time(process.shared_ns)) ", " (process.most) " at most."
                 }

@@ -10,6 +10,7 @@ mod notes;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{FaultPath, bare};
+pub use notes::lost_of;
 
 use crate::avoid::Point;
 use crate::cure::{self, Pattern, Remedy};
@@ -21,7 +22,7 @@ use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::{Profile, Selected};
 use crate::program::Program;
 use crate::recording::{Recording, Settings};
-use crate::sites::{Group, NO_BLOCK, SiteRow, Sites};
+use crate::sites::{Group, NO_BLOCK, RECORDER, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tree::{Node, Shape};
@@ -243,7 +244,8 @@ impl Findings {
                     most_avoidable,
                 })
             };
-            let cured = of.rows.iter().take(CURED_SITES).map(|row| (row.share, remedy(row)));
+            let programs = of.rows.iter().filter(|row| row.label != RECORDER);
+            let cured = programs.take(CURED_SITES).map(|row| (row.share, remedy(row)));
             let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
             cured.filter(is_told).map(|(_, remedy)| remedy).collect()
         };

@@ -47,7 +47,8 @@ pub enum Kind {
     /// No event could be opened, or the kernel took them away: nothing is known but that it happened.
     #[default]
     Unknown,
-    /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
+    /// Our own: of our child before it ran the command, and of the allocation recorder's journal; part of `wait4`'s
+    /// figure.
     BeforeExec,
 }
 
@@ -74,7 +75,7 @@ impl Kind {
             Self::KernelOrPopulate => "in kernel mode or populated",
             Self::Major => "major (I/O)",
             Self::Unknown => "kind unknown",
-            Self::BeforeExec => "before the command ran",
+            Self::BeforeExec => "faultless's own",
         }
     }
 

@@ -148,7 +148,8 @@ pub struct Counts {
     pub huge_ns: Option<u64>,
     /// CPU time, unwaited-for children included.
     pub cpu_ns: Option<u64>,
-    /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
+    /// Our own faults: in our child before the program's exec, and where its processes map the journal of their
+    /// allocations; part of `wait4`'s figure.
     pub before_exec_faults: u64,
     /// Processes that still ran at the end; counted up to then.
     #[serde(default)]

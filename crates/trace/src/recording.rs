@@ -35,6 +35,14 @@ pub struct Recording {
     pub missing: Vec<String>,
 }
 
+/// Whether this file is our own interposer: the library, or the copy that `run` and `record` write.
+pub fn is_interposer(path: &str) -> bool {
+    let Some(begin) = path.rfind('/') else { return false };
+    let (folder, file) = path.split_at(begin);
+    let own_folder = folder.rsplit('/').next().is_some_and(|name| name.starts_with("faultless"));
+    file.starts_with("/libfaultless_preload") || own_folder && file.starts_with("/preload-")
+}
+
 impl Recording {
     /// The first and the last instant that it tells of, ns; 0 if it is empty.
     pub(crate) fn bounds_ns(&self) -> (u64, u64) {

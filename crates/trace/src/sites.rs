@@ -103,6 +103,9 @@ pub const NO_STACK: &str = "[no stack]";
 /// Label of faults outside all recorded blocks.
 pub(crate) const NO_BLOCK: &str = "[no recorded block]";
 
+/// Label of faults in the interposer of `record --alloc` and its journal.
+pub(crate) const RECORDER: &str = "[of the recording]";
+
 /// The name of a row, and its file and line.
 type Label = (String, Option<String>);
 
@@ -285,6 +288,10 @@ impl Keys {
             };
         }
         let stack = fault.stack.unwrap_or(NONE);
+        let is_place = matches!(by, Group::Site | Group::Function | Group::Stack | Group::Mapping);
+        if is_place && naming.is_recorder(fault) {
+            return self.known((NONE, NONE), || (RECORDER.to_owned(), None));
+        }
         match by {
             Group::Site | Group::Alloc => self.known((stack, 0), || naming.site(fault.stack, NO_STACK)),
             Group::Function => self.known((stack, 0), || (naming.site(fault.stack, NO_STACK).0, None)),

@@ -20,7 +20,7 @@ pub use crate::kind::{Kind, KindRow, Source};
 pub use crate::measurement::Interval;
 pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
-pub use answer::lost_records;
+pub use answer::{lost_clause, lost_records};
 pub use missing::{Missing, Part};
 
 /// The loss of one run to page faults. This is also the JSON document of `stat --json`.

@@ -6,10 +6,12 @@
 //! running is [`State::Unrecorded`], and sampled faults are points with a weight. Waiting includes the time
 //! from wakeup to running: no record separates them.
 //!
-//! Nothing here draws or judges. `threads` follows a thread's switches, `spans` merges switches and faults.
+//! Nothing here draws or judges. `threads` follows a thread's switches, `spans` merges switches and faults,
+//! `spent` splits lives.
 
 mod cut;
 mod spans;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -18,13 +20,17 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+pub use spent::{Part, Spent};
+
 use crate::fault::{Fault, Faults};
 use crate::filter::Filter;
+use crate::findings::lost_of;
 use crate::kind::Kind;
 use crate::measurement::Count;
 use crate::observation::{Level, What};
 use crate::profile::{Profile, Selected};
 use crate::recording::{Frame, Loss, Recording, Stacks};
+use crate::stat::lost_clause;
 
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -60,11 +66,6 @@ impl State {
         Self::Unrecorded,
         Self::Unknown,
     ];
-
-    /// Whether the time goes to page faults.
-    pub fn is_fault(self) -> bool {
-        matches!(self, Self::Minor | Self::Major | Self::Blocked)
-    }
 }
 
 /// A recorded run by thread and time.
@@ -90,6 +91,9 @@ pub struct Timeline {
     pub recorded: Vec<(u64, u64)>,
     /// Where records were lost.
     pub losses: Vec<Loss>,
+    /// What that means for shares, if it was much.
+    #[serde(skip)]
+    pub lost: Option<String>,
     /// Faults and resident memory over time, all processes together.
     pub levels: Vec<Level>,
     /// Excess of recorded over unrecorded faults, ns.
@@ -144,7 +148,8 @@ pub struct Lane {
     pub fault_count: f64,
     /// CPU time in them, corrected, ns.
     pub fault_ns: f64,
-    /// The part of it that faults recorded one by one stand for, ns; samples stand for the rest.
+    /// The part of it that faults recorded one by one stand for, ns; samples stand for the rest, and faults of
+    /// other threads of its name.
     pub recorded_ns: f64,
     /// Its faults in the order in which they began: time in ns, duration in ns if the end was seen, address, index into
     /// [`Timeline::classes`].
@@ -155,59 +160,6 @@ pub struct Lane {
     pub cpu: Vec<(u64, Option<u32>)>,
     /// Those of them inside munmap, madvise and the like.
     pub managing: u64,
-}
-
-/// A life by what it was spent on, ns. The times add up to the life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// In page faults: on a processor, corrected, estimated where they were not recorded one by one; and
-    /// blocked in them.
-    pub faults_ns: u64,
-    /// Giving memory back and changing mappings, from samples.
-    pub managing_ns: u64,
-    /// On a processor otherwise.
-    pub computing_ns: u64,
-    /// Without a processor by its own wish.
-    pub waiting_ns: u64,
-    /// Able to run, without a processor.
-    pub preempted_ns: u64,
-    /// Nothing tells.
-    pub unknown_ns: u64,
-}
-
-impl Lane {
-    /// What its life was spent on.
-    pub fn spent(&self) -> Spent {
-        let of = |state: State| self.totals_ns[state as usize];
-        let on_ns = of(State::Running) + of(State::Minor) + of(State::Major) + of(State::Unrecorded);
-        let (blocked_ns, unknown_ns) = (of(State::Blocked), of(State::Unknown));
-        // Without switches nothing says when it had a processor, but in its faults it had one.
-        let fault_ns = (self.fault_ns.max(0.0) as u64).min(on_ns + unknown_ns);
-        let left_ns = (on_ns + unknown_ns) - fault_ns;
-        let unknown_ns = unknown_ns.min(left_ns);
-        let left_ns = left_ns - unknown_ns;
-        let share = self.managing as f64 / self.cpu.len().max(1) as f64;
-        let managing_ns = ((share * on_ns as f64) as u64).min(left_ns);
-        Spent {
-            faults_ns: fault_ns + blocked_ns,
-            managing_ns,
-            computing_ns: left_ns - managing_ns,
-            waiting_ns: of(State::Waiting),
-            preempted_ns: of(State::Preempted),
-            unknown_ns,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Spent {
-    fn add_assign(&mut self, other: Self) {
-        self.faults_ns += other.faults_ns;
-        self.managing_ns += other.managing_ns;
-        self.computing_ns += other.computing_ns;
-        self.waiting_ns += other.waiting_ns;
-        self.preempted_ns += other.preempted_ns;
-        self.unknown_ns += other.unknown_ns;
-    }
 }
 
 /// Functions of the kernel in which a thread gives memory back or changes its mappings.
@@ -331,6 +283,7 @@ impl Timeline {
             }
         }
         let mut lanes = threads.finish(&recorded, &classes.classes);
+        spent::settle(&mut lanes);
         let is_part = profile.selected.is_some();
         if is_part {
             cut::to_selection(&mut lanes, filter, begin_ns, |time_ns, tid| {
@@ -368,6 +321,7 @@ impl Timeline {
             mappings: profile.mappings.clone(),
             recorded,
             losses: recording.losses.clone(),
+            lost: lost_clause(lost_of(recording), profile.basis.len() as u64),
             levels: observation
                 .levels
                 .iter()
@@ -437,15 +391,10 @@ fn coverage(found: &Faults, begin_ns: u64, end_ns: u64) -> Vec<(u64, u64)> {
 
 /// How long threads of the same process were in faults at once.
 fn processes(lanes: &[Lane]) -> Vec<Process> {
-    let mut processes: Vec<Process> = Vec::new();
-    for lane in lanes {
-        if processes.last().is_none_or(|process| process.pid != lane.pid) {
-            processes.push(Process { pid: lane.pid, name: lane.name.clone(), ..Process::default() });
-        }
-    }
-    for process in &mut processes {
-        let own = lanes.iter().filter(|lane| lane.pid == process.pid);
+    let of = |own: &[Lane]| {
+        let mut process = Process { pid: own[0].pid, name: own[0].name.clone(), ..Process::default() };
         let timed = own
+            .iter()
             .flat_map(|lane| &lane.faults)
             .filter_map(|fault| Some((fault.0, fault.1.filter(|ns| *ns > 0)?)));
         let mut edges: Vec<(u64, bool)> =
@@ -460,8 +409,9 @@ fn processes(lanes: &[Lane]) -> Vec<Process> {
             process.most = process.most.max(inside);
             before_ns = time_ns;
         }
-    }
-    processes
+        process
+    };
+    lanes.chunk_by(|a, b| a.pid == b.pid).map(of).collect()
 }
 
 fn notes(recording: &Recording, lanes: &[Lane], recorded: &[(u64, u64)], bounds: (u64, u64)) -> Vec<String> {

@@ -497,3 +497,46 @@ fn stacks_below_stacks_and_a_heap_that_never_grows_have_their_kinds() {
     assert!(faults("stack") > 960.0, "{kinds:?}");
     assert!((24.0..30.0).contains(&faults("first write, heap")), "{kinds:?}");
 }
+
+#[test]
+fn what_the_allocation_recorder_touches_is_not_the_programs() {
+    if !machine::recorder() || !wants::program("cc", "gcc") {
+        return;
+    }
+    let folder = folder();
+    let source = "#include <stdlib.h>\n#include <string.h>\nint main(void) { for (int i = 0; i < 8; i++) {\n\
+                  char *p = malloc(8 << 20); memset(p, 1, 8 << 20); free(p); } return 0; }\n";
+    std::fs::write(folder.path().join("a.c"), source).unwrap();
+    assert!(Command::new("cc").args(["-o", "a", "a.c"]).current_dir(&folder).status().unwrap().success());
+    let report = |alloc: &[&str]| -> serde_json::Value {
+        let words = [alloc, &["--all", "-o", "a.trace", "--", "./a"]].concat();
+        assert!(record(folder.path(), &words).status.success());
+        let show = ["report", "--json", "--top", "999", "a.trace"];
+        let out = Command::new(FAULTLESS).args(show).current_dir(&folder).output().unwrap();
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let (without, with) = (report(&[]), report(&["--alloc"]));
+    if !machine::events(&load(&folder.path().join("a.trace"))) {
+        return;
+    }
+    let beyond = |report: &serde_json::Value, kinds: &[&str]| -> u64 {
+        let rows = report["beyond"].as_array().unwrap().iter();
+        rows.filter(|row| kinds.contains(&row[0].as_str().unwrap())).map(|row| row[1].as_u64().unwrap()).sum()
+    };
+    let own = |report| beyond(report, &["before_exec"]);
+    let populated = |report| beyond(report, &["populate", "kernel_or_populate"]);
+    // The journal of 10 MiB comes in pages of its own, of at most 2 MiB.
+    assert!(own(&with) > own(&without), "{} and {}", own(&with), own(&without));
+    assert!(populated(&with) <= populated(&without) + 16, "{} and {}", populated(&with), populated(&without));
+    let rows = with["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|table| table["sites"]["rows"].as_array().unwrap());
+    let labels: Vec<&str> = rows.map(|row| row["label"].as_str().unwrap()).collect();
+    assert!(labels.contains(&"[of the recording]"), "{labels:?}");
+    assert!(
+        labels.iter().all(|label| !label.contains("preload-") && !label.contains("journal")),
+        "{labels:?}"
+    );
+}

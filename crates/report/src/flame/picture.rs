@@ -5,8 +5,8 @@ use std::fmt::Write;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{self, Direction, Options, TextTruncateDirection};
 
-use super::Measure;
 use super::colour::Legend;
+use super::{Measure, tower};
 use crate::svg::escape;
 
 pub(super) struct Picture {
@@ -30,8 +30,8 @@ impl Picture {
     /// `None` if all weights are 0.
     pub(super) fn draw(self) -> Option<String> {
         let whole: f64 = self.stacks.iter().map(|stack| stack.1).sum();
-        let lines: Vec<String> = self
-            .stacks
+        let stacks = tower::cut(&self.stacks);
+        let lines: Vec<String> = stacks
             .iter()
             .filter(|stack| stack.1 >= 0.5)
             .map(|(stack, weight)| format!("{stack} {weight:.0}"))
@@ -42,6 +42,9 @@ impl Picture {
         let mut palette = PaletteMap::default();
         for (name, colour) in self.colours {
             palette.insert(name, colour);
+        }
+        for name in stacks.iter().filter_map(|(stack, _)| tower::top(stack)) {
+            palette.insert(name, ROOT);
         }
         // inferno calls the root frame "" until it draws it as "all".
         palette.insert("", ROOT);

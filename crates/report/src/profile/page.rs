@@ -20,7 +20,8 @@ use crate::timeline::{self, Shown};
 use crate::{frame, selected, svg};
 
 const STYLES: &str = "main{max-width:1280px}.flame{display:block;width:100%;border:0}\
-.sites td:last-child{white-space:normal;overflow-wrap:anywhere;width:100%;min-width:220px}\
+@media (min-width:641px){.sites td:last-child{white-space:normal;overflow-wrap:anywhere;width:100%;min-width:220px}}\
+@media (max-width:640px){.sites td:last-child{display:block}}\
 .remedy{margin:10px 0}.remedy code{display:block;margin-top:2px}.curve svg{max-width:100%;height:auto}";
 
 /// The page. `run` holds what the filter selects; the findings are of the same recording and filter.

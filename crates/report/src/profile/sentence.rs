@@ -3,7 +3,7 @@
 use faultless_trace::findings::Findings;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::observation::Exit;
-use faultless_trace::stat::Interval;
+use faultless_trace::stat::{Interval, lost_clause};
 
 use crate::stat::{lost as lost_time, share};
 use crate::text::plain;
@@ -46,6 +46,10 @@ pub(super) fn answer(findings: &Findings) -> String {
     }
     if let Some(why) = &findings.no_cure {
         answer.push_str(&format!("; no site qualifies for a cure: {}", plain(why)));
+    }
+    let coverage = &findings.coverage;
+    if let Some(lost) = lost_clause(coverage.lost, coverage.recorded + coverage.sampled) {
+        answer.push_str(&format!("; {lost}"));
     }
     answer.push('.');
     match findings.exit {

@@ -47,7 +47,9 @@ const lastUpTo = (numbers, value, count = numbers.length) => {
   return low - 1;
 };
 
-const readLane = (about, reader, run) => {
+const readLane = (reader, run) => {
+  const next = () => reader.next();
+  const about = { pid: next(), tid: next(), name: run.names[next()], begin: next(), time: next(), recorded: next(), spans: next(), faults: next(), locks: next(), cpu: next() };
   const lane = { ...about, run };
   const begins = new Float64Array(about.spans + 1), states = new Uint8Array(about.spans);
   const blocks = new Float64Array((Math.floor(about.spans / BLOCK) + 1) * STATES);
@@ -62,7 +64,6 @@ const readLane = (about, reader, run) => {
   begins[about.spans] = time;
   const at = new Float64Array(about.faults), length = new Float64Array(about.faults);
   const kind = new Uint32Array(about.faults), place = new Float64Array(about.faults);
-  const cost = run.sampled ? new Float64Array(about.faults + 1) : null;
   time = about.begin;
   let addr = 0;
   for (let i = 0; i < about.faults; i++) {
@@ -70,7 +71,6 @@ const readLane = (about, reader, run) => {
     length[i] = reader.next() - 1;
     kind[i] = reader.next();
     place[i] = addr += reader.signed();
-    if (cost) cost[i + 1] = cost[i] + run.classes[kind[i]].cost;
   }
   lane.locks = [];
   time = about.begin;
@@ -85,12 +85,37 @@ const readLane = (about, reader, run) => {
     cpuAt[i] = time += reader.next();
     cpuStack[i] = reader.next() - 1;
   }
-  Object.assign(lane, { begins, states, blocks, end: begins[about.spans], at, length, kind, place, cost, cpuAt, cpuStack });
-  // Spans are as read and samples are rounded: what turns their sums into the lane's time in faults, as the totals have it.
-  const read = [0, 0];
-  for (let i = 0; i < about.faults; i++) read[isSample(lane, i)] += asRead(lane, run, i, Infinity);
-  lane.scales = [about.recorded, about.time - about.recorded].map((time, i) => read[i] > 0 ? Math.max(0, time) / read[i] : 1);
-  return lane;
+  return Object.assign(lane, { begins, states, blocks, end: begins[about.spans], at, length, kind, place, cpuAt, cpuStack });
+};
+
+// Lanes that are drawn as one. Spans are as read and samples are rounded: `scales` turn the sums of recorded faults and of
+// samples into the time in faults that the totals have. With samples beside it, a recorded fault stands for itself at most.
+const unite = (name, lanes) => {
+  const sum = of => lanes.reduce((sum, lane) => sum + of(lane), 0), { run } = lanes[0], read = [0, 0];
+  for (const lane of lanes) for (let i = 0; i < lane.at.length; i++) read[isSample(lane, i)] += asRead(lane, run, i, Infinity);
+  const time = sum(lane => lane.time), recorded = read[1] ? Math.min(read[0], sum(lane => lane.recorded)) : time;
+  const scales = [recorded, time - recorded].map((time, i) => read[i] > 0 ? Math.max(0, time) / read[i] : 1);
+  return { name, lanes, run, time, scales, life: sum(lane => lane.end - lane.begin), ...samplesOf(lanes, run, scales[1]) };
+};
+
+// Sampled faults by time, and what they cost up to each. A sample stands for faults before it: their time is spread over as
+// much as three times itself, but not to before the fault before.
+const SPREAD = 3;
+const samplesOf = (lanes, run, scale) => {
+  const samples = [];
+  for (const lane of lanes) {
+    for (let i = 0; i < lane.at.length; i++) {
+      const own = isSample(lane, i) * scale * asRead(lane, run, i, Infinity), at = lane.at[i];
+      if (own > 0) samples.push({ at, own, from: Math.max(at - own * SPREAD, lanes.length > 1 ? 0 : i ? lane.at[i - 1] : lane.begin) });
+    }
+  }
+  samples.sort((a, b) => a.at - b.at);
+  const cost = new Float64Array(samples.length + 1);
+  samples.forEach(({ own, from }, i) => {
+    cost[i + 1] = cost[i] + own;
+    samples[i].from = Math.max(from, i ? samples[i - 1].at : 0);
+  });
+  return { samples, at: Float64Array.from(samples, sample => sample.at), cost };
 };
 
 // 1 for a sample, 0 for a fault that was recorded with its end.
@@ -109,9 +134,9 @@ const readRun = async index => {
   run.classes = run.classes.map(([kind, stack, owner, mapping, inFlight, weight, cost, kernel, major]) =>
     ({ kind, stack, owner, mapping: run.mappings[mapping] ?? '', inFlight, weight, cost, kernel, major }));
   run.manages = new Set(run.manages);
-  run.sampled = run.classes.some(one => one.inFlight === 0);
   const reader = new Reader(bytes);
-  run.lanes = run.lanes.map(lane => readLane(lane, reader, run));
+  run.lanes = Array.from({ length: run.lanes }, () => readLane(reader, run));
+  run.units = run.groups.map(([name, numbers]) => unite(name, numbers.map(number => run.lanes[number])));
   return run;
 };
 
@@ -147,18 +172,14 @@ const addStates = (lane, from, to, sums, offset, hint = -1) => {
 // Numbers of the faults that begin from `from` on and before `to`.
 const faultsWithin = (lane, from, to) => [lastUpTo(lane.at, from - 1e-9) + 1, lastUpTo(lane.at, to - 1e-9) + 1];
 
-// Estimated time of sampled faults between two times. A sample stands for faults before it: their time is spread over as much
-// as three times itself, but not to before the fault before.
-const SPREAD = 3;
-const estimateUpTo = (lane, time) => {
-  const { at, cost } = lane, next = lastUpTo(at, time) + 1;
+// Estimated time of sampled faults between two times.
+const estimateUpTo = ({ samples, at, cost }, time) => {
+  const next = lastUpTo(at, time) + 1;
   if (next === at.length) return cost[next];
-  const own = cost[next + 1] - cost[next];
-  if (!own) return cost[next];
-  const begin = Math.max(next ? at[next - 1] : lane.begin, at[next] - own * SPREAD);
-  return cost[next] + (time > begin ? own * (time - begin) / (at[next] - begin) : 0);
+  const { own, from } = samples[next];
+  return cost[next] + (time > from ? own * (time - from) / (at[next] - from) : 0);
 };
-const estimate = (lane, from, to) => lane.cost ? estimateUpTo(lane, to) - estimateUpTo(lane, from) : 0;
+const estimate = (unit, from, to) => estimateUpTo(unit, to) - estimateUpTo(unit, from);
 
 // A cumulative curve of a run's levels at a time; `column` 1 faults, 2 resident bytes.
 const level = (run, column, time) => {

@@ -52,24 +52,29 @@ const prepare = (canvas, width, height) => {
   return { context, ratio, columns: canvas.width };
 };
 
-// Time in each state in each of `columns` columns, and how much of it sampled faults stand for.
-const columnsOf = (lane, view, columns) => {
-  const sums = new Float64Array(columns * STATES), guesses = new Float64Array(lane.cost ? columns : 0), step = (view.to - view.from) / columns;
-  let hint = -1;
-  const first = Math.max(0, Math.floor((lane.begin - view.from) / step));
-  const end = Math.min(columns, Math.ceil((lane.end - view.from) / step));
-  for (let column = first; column < end; column++) {
-    const from = view.from + column * step;
-    hint = addStates(lane, from, from + step, sums, column * STATES, hint);
-    const free = sums[column * STATES + UNRECORDED];
-    if (free > 0 && lane.cost) guesses[column] = Math.min(free, estimate(lane, from, from + step));
+// Time in each state in each of `columns` columns, all lanes added up, and how much of it sampled faults stand for.
+const columnsOf = (unit, view, columns) => {
+  const sums = new Float64Array(columns * STATES), guesses = new Float64Array(columns), step = (view.to - view.from) / columns;
+  for (const lane of unit.lanes) {
+    let hint = -1;
+    const first = Math.max(0, Math.floor((lane.begin - view.from) / step));
+    const end = Math.min(columns, Math.ceil((lane.end - view.from) / step));
+    for (let column = first; column < end; column++) {
+      const from = view.from + column * step;
+      hint = addStates(lane, from, from + step, sums, column * STATES, hint);
+    }
   }
-  return { sums, guesses, step, first, end };
+  for (let column = 0; column < columns; column++) {
+    const free = sums[column * STATES + UNRECORDED], from = view.from + column * step;
+    if (free > 0) guesses[column] = Math.min(free, estimate(unit, from, from + step));
+  }
+  return { sums, guesses, step };
 };
 
-const drawLane = (canvas, lane, view, width, matches, selection) => {
+// Where several lanes are one, each state has its share of the threads that live.
+const drawLane = (canvas, unit, view, width, matches, selection) => {
   const { context, ratio, columns } = prepare(canvas, width, LANE);
-  const { sums, guesses, first, end } = columnsOf(lane, view, columns);
+  const { sums, guesses } = columnsOf(unit, view, columns);
   const bar = Math.round(BAR * ratio), least = Math.max(1, Math.round(1.5 * ratio));
   let run = -1, runBegin = 0; // columns of one state alone are drawn as one
   const flush = to => {
@@ -79,7 +84,7 @@ const drawLane = (canvas, lane, view, width, matches, selection) => {
     }
     run = -1;
   };
-  for (let column = first; column < end; column++) {
+  for (let column = 0; column < columns; column++) {
     const base = column * STATES;
     let whole = 0, only = -1, several = false;
     for (let state = 0; state < STATES; state++) {
@@ -91,7 +96,7 @@ const drawLane = (canvas, lane, view, width, matches, selection) => {
       }
     }
     if (whole <= 0) { flush(column); continue; }
-    const guess = guesses[column] ?? 0;
+    const guess = guesses[column];
     if (!several && !guess) {
       if (run !== only) { flush(column); run = only; runBegin = column; }
       continue;
@@ -121,11 +126,15 @@ const drawLane = (canvas, lane, view, width, matches, selection) => {
       context.fillRect(column, 0, 1, bottom);
     }
   }
-  flush(end);
+  flush(columns);
   context.scale(ratio, ratio);
-  drawDetails(context, lane, view, width);
-  drawUnder(context, lane, view, width);
-  if (matches) drawMatches(context, lane, view, width, matches);
+  const isSingle = unit.lanes.length === 1;
+  for (const lane of unit.lanes) {
+    if (isSingle) drawDetails(context, lane, view, width);
+    drawLocks(context, lane, view, width);
+    if (isSingle) drawSamples(context, lane, view, width);
+    drawMatches(context, lane, view, width, matches);
+  }
   if (selection) drawSelection(context, selection, view, width, LANE);
 };
 
@@ -166,15 +175,16 @@ const clipText = (context, text, room) => {
 };
 
 // The thin line below: waits for mmap_lock, samples of the CPU clock.
-const drawUnder = (context, lane, view, width) => {
+const drawLocks = (context, lane, view, width) => {
   context.fillStyle = colours.lock;
   for (const { begin, end } of lane.locks) {
     if (end < view.from || begin > view.to) continue;
     const x = Math.max(0, toX(view, width, begin));
     context.fillRect(x, BAR + 1, Math.max(1.5, Math.min(width, toX(view, width, end)) - x), 3);
   }
+};
+const drawSamples = (context, lane, view, width) => {
   const first = lastUpTo(lane.cpuAt, view.from) + 1, last = lastUpTo(lane.cpuAt, view.to);
-  context.fillStyle = colours.faint;
   if (last - first > width / 4) return;
   for (let i = first; i <= last; i++) {
     // Giving memory back is drawn as high as the line, so that it shows among the dots.
@@ -283,19 +293,20 @@ const drawCoverage = (canvas, run, view, width) => {
   }
 };
 
-// The whole run, all threads added up, and which part of it is in view.
+// The whole run, all threads added up, and which part of it is in view. The top is where most of them live.
 const drawOverview = (canvas, run, whole, view, width, height) => {
   const { context, ratio, columns } = prepare(canvas, width, height);
   if (run.overview?.columns !== columns) {
     const sums = new Float64Array(columns * STATES), guesses = new Float64Array(columns);
-    for (const lane of run.lanes) {
-      const own = columnsOf(lane, { from: 0, to: whole }, columns);
+    for (const unit of run.units) {
+      const own = columnsOf(unit, { from: 0, to: whole }, columns);
       own.sums.forEach((sum, i) => sums[i] += sum);
       own.guesses.forEach((guess, i) => guesses[i] += guess);
     }
-    run.overview = { columns, sums, guesses };
+    const alive = Array.from({ length: columns }, (_, column) => sums.subarray(column * STATES, (column + 1) * STATES).reduce((sum, one) => sum + one, 0));
+    run.overview = { columns, sums, guesses, most: Math.max(1, ...alive) };
   }
-  const { sums, guesses } = run.overview, most = Math.max(1, run.lanes.length) * whole / columns, pixels = canvas.height;
+  const { sums, guesses, most } = run.overview, pixels = canvas.height;
   for (let column = 0; column < columns; column++) {
     let bottom = pixels;
     const stack = (colour, sum) => {
@@ -323,11 +334,11 @@ const drawOverview = (canvas, run, whole, view, width, height) => {
 
 const threadsInFaults = (run, view, columns) => {
   const values = new Float64Array(columns);
-  for (const lane of run.lanes) {
-    const { sums, guesses, step, first, end } = columnsOf(lane, view, columns);
-    for (let i = first; i < end; i++) {
+  for (const unit of run.units) {
+    const { sums, guesses, step } = columnsOf(unit, view, columns);
+    for (let i = 0; i < columns; i++) {
       const base = i * STATES;
-      values[i] += (sums[base + MINOR] + sums[base + MAJOR] + sums[base + BLOCKED] + (guesses[i] ?? 0)) / step;
+      values[i] += (sums[base + MINOR] + sums[base + MAJOR] + sums[base + BLOCKED] + guesses[i]) / step;
     }
   }
   return values;

@@ -1,10 +1,11 @@
 //! The data of a timeline's page: JSON, and spans and faults as bytes. `data.js` reads both.
 //!
-//! The bytes are varints (7 bits a byte, low bits first) of numbers below 2^53, deflated, in base64. The JSON
-//! holds the lengths. Each lane has, in this order:
+//! The bytes are varints (7 bits a byte, low bits first) of numbers below 2^53, deflated, in base64. Each lane
+//! has, in this order:
 //!
 //! | what | numbers of each |
 //! |---|---|
+//! | thread | process, number, index of its name, begin, time in faults, the recorded part of it, how many follow of each |
 //! | spans | length * 8 + state |
 //! | faults | time since the last, duration + 1 or 0, class, change of address (zigzag) |
 //! | lock waits | change of end (zigzag), length * 2 + write |
@@ -19,6 +20,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
 
+use super::groups::groups;
 use super::{Shown, state_name};
 use crate::text::Strings;
 
@@ -27,14 +29,20 @@ const EXACT: u64 = 1 << 53;
 
 /// JSON that is safe inside a script element, and base64.
 pub(super) fn embed(shown: &Shown<'_>) -> (String, String) {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut names) = (Vec::new(), Strings::default());
     for lane in &shown.timeline.lanes {
+        let counts = [lane.spans.len(), lane.faults.len(), lane.lock_waits.len(), lane.cpu.len()];
+        let begin_ns = lane.begin_ns.saturating_sub(shown.timeline.begin_ns);
+        let times = [begin_ns, lane.fault_ns.round() as u64, lane.recorded_ns.round() as u64];
+        let head = [u64::from(lane.pid), u64::from(lane.tid), names.index(&lane.name) as u64];
+        let counts = counts.map(|count| count as u64);
+        head.into_iter().chain(times).chain(counts).for_each(|number| varint(&mut bytes, number));
         write(lane, &mut bytes);
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     // Writing to memory does not fail.
     let deflated = encoder.write_all(&bytes).and_then(|()| encoder.finish()).unwrap_or_default();
-    (about(shown).to_string().replace('<', "\\u003c"), STANDARD.encode(deflated))
+    (about(shown, &names.table).to_string().replace('<', "\\u003c"), STANDARD.encode(deflated))
 }
 
 fn write(lane: &Lane, out: &mut Vec<u8>) {
@@ -77,16 +85,9 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Everything but the lanes' bytes. Times count from the begin.
-fn about(shown: &Shown<'_>) -> Value {
+fn about(shown: &Shown<'_>, names: &[String]) -> Value {
     let timeline = shown.timeline;
     let since = |ns: u64| ns.saturating_sub(timeline.begin_ns);
-    let lane = |lane: &Lane| {
-        json!({
-            "pid": lane.pid, "tid": lane.tid, "name": lane.name, "begin": since(lane.begin_ns),
-            "spans": lane.spans.len(), "faults": lane.faults.len(), "locks": lane.lock_waits.len(), "cpu": lane.cpu.len(),
-            "time": lane.fault_ns, "recorded": lane.recorded_ns,
-        })
-    };
     let mut texts = Strings::default();
     let stacks: Vec<Vec<i64>> =
         shown.labels().iter().map(|labels| labels.iter().map(|label| texts.index(label)).collect()).collect();
@@ -123,8 +124,9 @@ fn about(shown: &Shown<'_>) -> Value {
         "time": timeline.fault_ns,
         "elsewhere": [timeline.elsewhere.0, timeline.elsewhere.1],
         "states": State::ALL.map(state_name),
-        "lanes": timeline.lanes.iter().map(lane).collect::<Vec<_>>(),
-        "processes": timeline.processes.iter().map(|p| json!([p.pid, p.name])).collect::<Vec<_>>(),
+        "lanes": timeline.lanes.len(),
+        "names": names,
+        "groups": groups(timeline).iter().map(|group| json!([group.name, group.lanes])).collect::<Vec<_>>(),
         "classes": timeline.classes.iter().map(class).collect::<Vec<_>>(),
         "mappings": timeline.mappings,
         "recorded": recorded,

@@ -53,15 +53,22 @@ const faultFacts = (lane, i) => {
 const factList = facts => element('dl', { class: 'facts' }, ...facts.map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value))));
 
 const threadText = lane => `${lane.name} ${lane.pid}/${lane.tid}`;
+const unitText = unit => unit.lanes.length > 1 ? `${unit.name} \u00d7${countText(unit.lanes.length)}` : threadText(unit.lanes[0]);
 
-// What lies under the pointer: the fault if one is near, else the span; zoomed out, what its column holds.
-const lookAt = (lane, time, perPixel) => {
-  const fault = faultNear(lane, time, perPixel * 2), span = spanAt(lane, time);
-  const sums = new Float64Array(STATES);
-  addStates(lane, time - perPixel / 2, time + perPixel / 2, sums, 0);
-  const several = sums.filter(sum => sum > 0).length > 1;
-  const [first, end] = faultsWithin(lane, time - perPixel / 2, time + perPixel / 2);
-  return { lane, time, fault, span, sums, several, faults: end - first };
+// What lies under the pointer: the fault if one is near, else the span; zoomed out, what its column holds. Of several lanes it
+// is the one with the most faults there.
+const lookAt = (unit, time, perPixel) => {
+  const sums = new Float64Array(STATES), from = time - perPixel / 2, to = time + perPixel / 2;
+  let faults = 0, most = -1, lane = unit.lanes[0];
+  for (const one of unit.lanes) {
+    if (one.end <= from || one.begin >= to) continue;
+    addStates(one, from, to, sums, 0);
+    const [first, end] = faultsWithin(one, from, to);
+    faults += end - first;
+    if (end - first > most) [most, lane] = [end - first, one];
+  }
+  const several = sums.filter(sum => sum > 0).length > 1 || unit.lanes.length > 1 && faults > 1;
+  return { unit, lane, time, fault: faultNear(lane, time, perPixel * 2), span: spanAt(lane, time), sums, several, faults };
 };
 
 const sharesText = (run, sums) => {
@@ -70,8 +77,8 @@ const sharesText = (run, sums) => {
     .map(state => element('div', {}, swatch(state), `${run.states[state]} ${percentText(sums[state], whole)}`));
 };
 
-const tipOf = ({ lane, time, fault, span, sums, several, faults }, perPixel) => {
-  const { run } = lane, tip = [element('b', {}, threadText(lane)), element('span', { class: 'faint' }, ' at ' + pointText(time, perPixel, time))];
+const tipOf = ({ unit, lane, time, fault, span, sums, several, faults }, perPixel) => {
+  const { run } = lane, tip = [element('b', {}, unitText(unit)), element('span', { class: 'faint' }, ' at ' + pointText(time, perPixel, time))];
   if (several) tip.push(element('div', { class: 'faint' }, `${timeText(perPixel)} wide, ${countText(faults)} faults`), ...sharesText(run, sums));
   else if (span >= 0) {
     const from = lane.begins[span];
@@ -107,14 +114,13 @@ const siteText = (run, stack) => {
 
 const summaryOf = (run, from, to, several) => {
   const sums = new Float64Array(STATES), perClass = new Float64Array(run.classes.length), counts = new Float64Array(run.classes.length);
-  let guess = 0, locks = 0;
-  for (const lane of run.lanes) {
+  let locks = 0;
+  for (const { lanes, scales } of run.units) for (const lane of lanes) {
     addStates(lane, from, to, sums, 0);
-    guess += estimate(lane, from, to);
     const [first, end] = faultsWithin(lane, from, to);
     for (let i = first; i < end; i++) {
       const one = run.classes[lane.kind[i]];
-      perClass[lane.kind[i]] += lane.scales[isSample(lane, i)] * asRead(lane, run, i, to);
+      perClass[lane.kind[i]] += scales[isSample(lane, i)] * asRead(lane, run, i, to);
       counts[lane.kind[i]] += one.weight;
     }
     for (const lock of lane.locks) locks += Math.max(0, Math.min(to, lock.end) - Math.max(from, lock.begin));
@@ -134,16 +140,16 @@ const summaryOf = (run, from, to, several) => {
   const rows = top.slice(0, 8).map(site => row(
     site.label ? element('button', { class: 'site', title: 'Search for it', onclick: () => searchFor(site.label) }, site.text) : site.text,
     timeText(site.time), percentText(site.time, time), countText(site.count)));
-  const shown = [MAJOR, MINOR, BLOCKED, RUNNING, UNRECORDED, WAITING, PREEMPTED, UNKNOWN].filter(state => sums[state] > 0);
+  // As the table below splits lives: the parts add up, and time in faults is that of the faults.
+  const free = sums[RUNNING] + sums[MINOR] + sums[MAJOR] + sums[UNRECORDED] + sums[UNKNOWN], inFaults = Math.min(time, free);
+  const unknown = Math.min(sums[UNKNOWN], free - inFaults);
+  const shown = [['in faults', MINOR, inFaults], ['blocked in faults', BLOCKED, sums[BLOCKED]], ['on a processor otherwise', RUNNING, free - inFaults - unknown],
+    ['waiting', WAITING, sums[WAITING]], ['preempted', PREEMPTED, sums[PREEMPTED]], ['unknown', UNKNOWN, unknown]].filter(part => part[2] > 0);
   return element('div', { class: 'summary' },
     several ? element('h3', {}, run.name) : '',
-    element('div', { class: 'shares', role: 'img', 'aria-label': shown.map(state => `${run.states[state]} ${percentText(sums[state], whole)}`).join(', ') },
-      ...shown.flatMap(state => {
-        const part = (name, time) => element('span', { class: name, style: `flex-grow:${Math.max(0.004, time / whole)}` });
-        return state === UNRECORDED && guess ? [part('estimate', guess), part('s' + state, sums[state] - guess)] : [part('s' + state, sums[state])];
-      })),
-    element('div', { class: 'legend' }, ...shown.map(state => element('span', {}, swatch(state), `${run.states[state]} ${timeText(sums[state])}, ${percentText(sums[state], whole)}`)),
-      guess ? element('span', {}, element('i', { class: 'estimate' }), `of running, faults by samples about ${timeText(guess)}`) : '',
+    element('div', { class: 'shares', role: 'img', 'aria-label': shown.map(([name, , time]) => `${name} ${percentText(time, whole)}`).join(', ') },
+      ...shown.map(([, state, time]) => element('span', { class: 's' + state, style: `flex-grow:${Math.max(0.004, time / whole)}` }))),
+    element('div', { class: 'legend' }, ...shown.map(([name, state, time]) => element('span', {}, swatch(state), `${name} ${timeText(time)}, ${percentText(time, whole)}`)),
       locks ? element('span', {}, element('i', { class: 'lock' }), `mmap_lock waits ${timeText(locks)}`) : ''),
     rows.length ? element('div', { class: 'scroll' }, element('table', { class: 'figures' },
       element('thead', {}, element('tr', {}, ...['faults by who touched', 'time', 'of it', 'faults'].map((text, i) => element('th', i ? { class: 'right' } : {}, text)))),

@@ -7,21 +7,35 @@ let runs = [], rows = [], whole = 1, view = { from: 0, to: 1 }, selection = null
 let matches = { found: new Map(), threads: new Set(), count: 0 }, printing = false, drawn = 0;
 
 // Rows: a label, a canvas, and how to draw it at a width.
-const addRow = (parent, name, label, draw, lane) => {
-  const canvas = element('canvas', lane ? { role: 'img' } : { 'aria-hidden': 'true' });
+const addRow = (parent, name, label, draw, unit) => {
+  const canvas = element('canvas', unit ? { role: 'img' } : { 'aria-hidden': 'true' });
   const cell = element('div', { class: 'cell' }, canvas), row = element('div', { class: 'row ' + name }, element('div', { class: 'label' }, ...label), cell);
   parent.append(row);
-  rows.push({ row, cell, canvas, draw, lane, seen: true });
+  rows.push({ row, cell, canvas, draw, unit, seen: true });
   return rows.at(-1);
 };
 
-const laneLabel = lane => {
-  const life = lane.end - lane.begin, faults = Math.min(lane.time, life), share = percentText(faults, life);
-  return { share, label: [element('span', { class: 'name', title: threadText(lane) }, lane.name, element('small', {}, ' ' + lane.tid)), element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)] };
+// A lane, or many as one that opens by a click.
+const opened = new Set();
+let observer = null;
+const addUnit = (parent, unit) => {
+  const { life, lanes } = unit, faults = Math.min(unit.time, life), share = percentText(faults, life), isMany = lanes.length > 1;
+  const toggle = () => {
+    if (!opened.delete(unit)) opened.add(unit);
+    build();
+    drawAll();
+  };
+  const name = element(isMany ? 'button' : 'span', { class: 'name', title: unitText(unit), ...(isMany ? { onclick: toggle, 'aria-expanded': opened.has(unit) } : {}) },
+    unit.name, element('small', {}, isMany ? ` \u00d7${countText(lanes.length)}` : ' ' + lanes[0].tid));
+  const { canvas } = addRow(parent, isMany ? 'lane many' : 'lane', [name, element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)],
+    (canvas, width) => drawLane(canvas, unit, view, width, matches.found, selection), unit);
+  canvas.setAttribute('aria-label', `${unitText(unit)}: ${share} of ${isMany ? 'their lives' : 'its life'} in page faults`);
+  if (opened.has(unit)) for (const lane of lanes) addUnit(parent, unite(lane.name, [lane]));
 };
 
 const build = () => {
   const place = $('view');
+  rows = [];
   place.replaceChildren();
   for (const run of runs) {
     const row = addRow(place, 'overview', [runs.length > 1 ? element('span', { class: 'name' }, run.name) : 'whole run'], (canvas, width) => drawOverview(canvas, run, whole, view, width, runs.length > 1 ? 26 : 34));
@@ -35,16 +49,14 @@ const build = () => {
     if (run.losses.length || run.recorded.length !== 1 || run.recorded[0][1] - run.recorded[0][0] < run.length * 0.999) {
       addRow(group, 'coverage', [element('span', { title: 'Where every fault was recorded; red: records were lost' }, 'recorded')], (canvas, width) => drawCoverage(canvas, run, view, width));
     }
-    let pid = null;
-    for (const lane of run.lanes) {
-      if (lane.pid !== pid && run.processes.length > 1) {
-        group.append(element('h3', { class: 'process' }, `${run.processes.find(one => one[0] === lane.pid)?.[1] ?? ''} `, element('small', {}, lane.pid)));
-      }
-      pid = lane.pid;
-      const { share, label } = laneLabel(lane);
-      const row = addRow(group, 'lane', label, (canvas, width) => drawLane(canvas, lane, view, width, matches.found, selection), lane);
-      row.canvas.setAttribute('aria-label', `${threadText(lane)}: ${share} of its life in page faults`);
-    }
+    // A process has a line of its own if several of its threads follow.
+    const firsts = new Map(), pidOf = unit => unit.lanes.length > 1 ? null : unit.lanes[0].pid;
+    for (const lane of run.lanes) if (!firsts.has(lane.pid)) firsts.set(lane.pid, lane);
+    run.units.forEach((unit, i) => {
+      const pid = pidOf(unit), [before, after] = [run.units[i - 1], run.units[i + 1]].map(one => one && pidOf(one));
+      if (pid && pid !== before && pid === after && firsts.size > 1) group.append(element('h3', { class: 'process' }, firsts.get(pid).name + ' ', element('small', {}, pid)));
+      addUnit(group, unit);
+    });
     for (const curve of CURVES.filter(curve => runs.some(curve.has))) {
       const { canvas } = addRow(group, 'curve', [element('span', { title: curve.title }, curve.name)], (canvas, width) => {
         // The same scale for all runs.
@@ -58,7 +70,8 @@ const build = () => {
       canvas.removeAttribute('aria-hidden');
     }
   }
-  const observer = new IntersectionObserver(entries => {
+  observer?.disconnect();
+  observer = new IntersectionObserver(entries => {
     for (const entry of entries) {
       const row = rows.find(one => one.row === entry.target);
       row.seen = entry.isIntersecting;
@@ -121,7 +134,7 @@ const searchFor = text => {
   matches = search(runs, text);
   const threads = matches.threads.size ? `${matches.threads.size} threads` : '', faults = matches.count ? `${countText(matches.count)} faults` : '';
   $('found').textContent = text.trim() ? [faults, threads].filter(Boolean).join(' in ') || 'nothing found' : '';
-  for (const { row, lane } of rows) if (lane) row.classList.toggle('match', matches.threads.has(lane));
+  for (const { row, unit } of rows) if (unit) row.classList.toggle('match', unit.lanes.some(lane => matches.threads.has(lane)));
   redraw();
 };
 
@@ -139,11 +152,11 @@ const jump = direction => {
     if (fault === undefined) continue;
     if (!best || (lane.at[fault] - best.lane.at[best.fault]) * direction < 0) best = { lane, fault };
   }
-  const row = rows.find(one => one.lane && (best ? one.lane === best.lane : matches.threads.has(one.lane)));
+  const row = rows.find(one => one.unit?.lanes.some(lane => best ? lane === best.lane : matches.threads.has(lane)));
   if (!best) return row?.row.scrollIntoView({ block: 'center' });
   const { lane, fault } = best, time = lane.at[fault], span = Math.min(view.to - view.from, Math.max(lane.length[fault] * 20, whole / 2000, 2000));
   look(time - span / 2, time + span / 2);
-  show({ ...lookAt(lane, time, 0.01), fault }, span / 1000);
+  show({ ...lookAt(unite(lane.name, [lane]), time, 0.01), fault }, span / 1000);
   picked.jumped = time;
   row.row.scrollIntoView({ block: 'center' });
 };
@@ -218,7 +231,7 @@ const listen = () => {
     if (!pointers.delete(event.pointerId)) return;
     if (drag?.row && !drag.moved && event.type === 'pointerup') {
       if (drag.kind === 'overview') look(drag.time - (view.to - view.from) / 2, drag.time + (view.to - view.from) / 2);
-      else if (drag.row.lane) show(lookAt(drag.row.lane, drag.time, perPixelOf(drag.row)), perPixelOf(drag.row));
+      else if (drag.row.unit) show(lookAt(drag.row.unit, drag.time, perPixelOf(drag.row)), perPixelOf(drag.row));
     }
     drag = null;
   };
@@ -231,8 +244,8 @@ const listen = () => {
   });
   const hover = event => {
     const row = event.pointerType === 'touch' ? null : rowOf(event);
-    if (!row?.lane) return tip(null);
-    tip(lookAt(row.lane, timeAt(row, event.clientX), perPixelOf(row)), perPixelOf(row), event.clientX, event.clientY);
+    if (!row?.unit) return tip(null);
+    tip(lookAt(row.unit, timeAt(row, event.clientX), perPixelOf(row)), perPixelOf(row), event.clientX, event.clientY);
   };
   addEventListener('keydown', event => {
     if (event.target.matches?.('input')) {

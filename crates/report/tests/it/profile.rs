@@ -10,6 +10,7 @@ use faultless_trace::sites::Group;
 use faultless_trace::tree::Shape;
 
 use super::recorded::mixed;
+use super::timeline::{opened, written};
 
 const NARROW: Layout = Layout { colour: false, width: Some(20), whole: false, only_tables: true };
 
@@ -205,4 +206,20 @@ fn text_of_nothing_and_of_a_recording_without_an_end() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
     assert!(text.contains("decode_chunk"), "{text}");
+}
+
+#[test]
+fn every_line_of_the_page_fits_a_screen_of_500_pixels() {
+    let run = Run::new(mixed(true));
+    let mut findings = Findings::new(&run.recording, &wanted()).unwrap();
+    let long = "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296";
+    findings.remedies.iter_mut().for_each(|remedy| remedy.how = long.into());
+    let told = "<script>addEventListener('load',()=>setTimeout(()=>{const e=document.documentElement;\
+                e.dataset.wide=Math.max(0,e.scrollWidth-e.clientWidth,...Array.from(document.querySelectorAll('.scroll,pre'),\
+                x=>x.scrollWidth-x.clientWidth))},1000))</script>";
+    let page = html(&run, &findings, &Filter::default()) + told;
+    assert!(page.contains(long));
+    let Some((browser, folder)) = written(&page) else { return };
+    let (document, _) = opened(&browser, folder.path(), 500);
+    assert!(document.contains("data-wide=\"0\""), "{}", &document[..300]);
 }

@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use faultless_report::flame;
+use faultless_report::profile::{Layout, text};
 use faultless_report::timeline::{Shown, html, json};
+use faultless_trace::diff::Run;
+use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::observation::{Level, Observation, Record, What, Window};
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::{Frame, Header, Module, Name, Recording, Stacks};
-use faultless_trace::timeline::Timeline;
+use faultless_trace::recording::{Frame, Header, Loss, Module, Name, Recording, Stacks};
+use faultless_trace::timeline::{Part, Timeline};
 
 /// Two threads in 10 ms: the first waits for a lock and for a processor, the second for the disk in a fault.
 /// From `recorded_ns` on, faults are only sampled.
@@ -128,6 +132,88 @@ fn shares_of_the_threads_lives_add_up_to_all_of_them() {
     assert!(shares.len() >= 3 && (98.0..101.5).contains(&shares.iter().sum()), "{shares:?}: {answer}");
 }
 
+/// 400 short shells after each other, which fault, and their parent; the samples of the last stand for many.
+fn shells() -> Recording {
+    let mut records = Vec::new();
+    let mut push = |time_ns, pid, what| records.push(Record { time_ns, pid, tid: pid, what });
+    push(0, 1, What::Name("make".into()));
+    push(0, 1, What::Switch { out: false, preempted: false });
+    for at in 0..400 {
+        let (begin_ns, pid) = (1_000_000 + 100_000 * at, 2 + at as u32);
+        let (addr, stack) = (0x7f00_0000_0000 + (at << 12), Some(0));
+        push(begin_ns, pid, What::Fork { parent: 1 });
+        push(begin_ns + 1, pid, What::Name("sh".into()));
+        push(begin_ns + 2, pid, What::Switch { out: false, preempted: false });
+        let (kernel, access, mapped_bytes) = (false, None, None);
+        if at < 10 {
+            push(begin_ns + 1_000, pid, What::Enter { addr, ip: 7, kernel, access, mapped_bytes });
+            push(begin_ns + 3_000, pid, What::End { addr, major: false, stack, mapped_bytes });
+        } else if at % 10 == 0 {
+            let (major, weight) = (false, 1_000);
+            push(
+                begin_ns + 2_000,
+                pid,
+                What::Sample { addr, ip: 7, kernel, major, access, stack, weight, mapped_bytes },
+            );
+        }
+        push(begin_ns + 50_000, pid, What::Exit);
+    }
+    let window = |begin_ns, end_ns, faults, recorded| Window { begin_ns, end_ns, faults, recorded, lost: 0 };
+    let windows = vec![window(0, 1_990_000, 10, true), window(1_990_000, 42_000_000, 4_000, false)];
+    Recording { observation: Observation { records, windows, ..Observation::default() }, ..whole() }
+}
+
+#[test]
+fn threads_of_one_name_are_one_lane_and_one_row() {
+    let recording = shells();
+    let timeline = lay_out(&recording);
+    let page = page(&[("a.trace", &recording)]);
+    let about = page.split_once("id=\"about-0\">").unwrap().1.split_once("</script>").unwrap().0;
+    let about: serde_json::Value = serde_json::from_str(about).unwrap();
+    let groups: Vec<_> = about["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| (&group[0], group[1].as_array().unwrap().len()))
+        .collect();
+    assert_eq!(groups, [(&"make".into(), 1), (&"sh".into(), 400)]);
+    assert_eq!(about["lanes"], 401);
+    let rows = page.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
+    assert!(rows.contains("<td>sh<small>400 threads</small></td>"), "{rows}");
+    assert!(rows.matches("<tr>").count() <= 4 && page.len() < 100_000, "{} bytes", page.len());
+    // No shell had more time than its life, and the share is that of the run's time.
+    let spent = timeline.spent();
+    assert_eq!(spent.of(Part::Faults), timeline.fault_ns.round() as u64);
+    assert_eq!(spent.life_ns(), timeline.lanes.iter().map(|lane| lane.end_ns - lane.begin_ns).sum::<u64>());
+    let lanes: f64 = timeline.lanes.iter().map(|lane| lane.spent().of(Part::Faults) as f64).sum();
+    assert!(
+        (lanes - timeline.fault_ns).abs() <= 0.01 * timeline.fault_ns,
+        "{lanes} of {}",
+        timeline.fault_ns
+    );
+}
+
+#[test]
+fn many_lost_records_are_in_the_first_sentence() {
+    let mut recording = whole();
+    recording.losses.push(Loss { cpu: Some(0), begin_ns: 1, end_ns: 2, lost: 20 });
+    let said = "50 % of the records were lost: shares are of what was seen";
+    assert!(page(&[("a.trace", &recording)]).contains(said));
+    let run = Run::new(recording);
+    let words = |text: &str| {
+        text.replace("</text>", " ")
+            .replace('>', " ")
+            .split(' ')
+            .filter(|word| !word.contains(['<', '=', '"']))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let picture = words(&flame::svg(&run, flame::Settings::default()).unwrap());
+    assert!(picture.contains("of the records were lost"), "{picture}");
+    let findings = Findings::new(&run.recording, &Wanted::default()).unwrap();
+    assert!(text(&findings, Layout::default()).replace("\n ", " ").contains(said));
+}
+
 #[test]
 fn nothing_recorded_is_a_page_all_the_same() {
     let page = page(&[("a.trace", &Recording::default())]);
@@ -146,19 +232,19 @@ fn chromium() -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// The browser, and a page of these recordings in a folder of its own.
-fn written(recordings: &[(&str, &Recording)]) -> Option<(PathBuf, tempfile::TempDir)> {
+/// The browser, and this page in a folder of its own.
+pub(crate) fn written(page: &str) -> Option<(PathBuf, tempfile::TempDir)> {
     let Some(browser) = chromium() else {
         faultless_wants::missing_package("chromium", format_args!("none of {BROWSERS:?} on the PATH"));
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(PAGE), page(recordings)).unwrap();
+    std::fs::write(folder.path().join(PAGE), page).unwrap();
     Some((browser, folder))
 }
 
 /// The document in a window of this width after its script ran, and the script's complaints.
-fn opened(browser: &Path, folder: &Path, width: usize) -> (String, String) {
+pub(crate) fn opened(browser: &Path, folder: &Path, width: usize) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
         .args([&format!("--window-size={width},900"), "--virtual-time-budget=4000"])
@@ -176,10 +262,21 @@ fn opened(browser: &Path, folder: &Path, width: usize) -> (String, String) {
 fn a_browser_draws_the_page_without_complaint() {
     let bursts = recording(5_000_000);
     let pages = [("a.trace", &whole()), ("b.trace", &bursts)];
-    let Some((browser, folder)) = written(&pages) else { return };
+    let Some((browser, folder)) = written(&page(&pages)) else { return };
     let (document, complaints) = opened(&browser, folder.path(), 1280);
     assert_eq!(complaints, "");
     assert!(document.contains("data-ready="), "the script did not come to its end");
     assert!(document.contains("LZ4_decompress_safe"), "the summary names the site");
     assert_eq!(document.matches("class=\"row lane").count(), 4);
+}
+
+#[test]
+fn a_lane_of_many_threads_opens() {
+    let open = "<script>addEventListener('load',()=>setTimeout(()=>document.querySelector('.many button').click(),1000))</script>";
+    let page = page(&[("a.trace", &shells())]);
+    for (page, lanes) in [(page.clone(), 2), (page + open, 402)] {
+        let Some((browser, folder)) = written(&page) else { return };
+        let (document, complaints) = opened(&browser, folder.path(), 500);
+        assert_eq!((complaints.as_str(), document.matches("class=\"row lane").count()), ("", lanes));
+    }
 }

@@ -109,7 +109,7 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         };
         let answer = format!("{time} in {faults} page faults{waits}</strong>");
         assert!(page.contains(&answer), "{name}: {answer}");
-        let in_table = format!("<strong>{time}<small>");
+        let in_table = format!("data-name=\"in faults:\">{time}<small>");
         assert!(page.contains(&in_table), "{name}: the table of the timeline: {in_table}");
         let frames = flame::json(&run, Settings::default()).unwrap();
         let frames: serde_json::Value = serde_json::from_str(&frames).unwrap();

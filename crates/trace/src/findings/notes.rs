@@ -8,12 +8,18 @@ use crate::sites::{NO_STACK, Sites};
 use crate::stat::{Stat, lost_records};
 use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
 
-pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) -> Coverage {
-    let by_rings: u64 = recording.losses.iter().map(|loss| loss.lost).sum();
-    let by_windows: u64 = recording.observation.windows.iter().map(|window| window.lost).sum();
+/// Records that were lost, by the source that knows of most.
+pub fn lost_of(recording: &Recording) -> u64 {
+    let sum = |lost: &mut dyn Iterator<Item = u64>| lost.fold(0, u64::saturating_add);
     let footer = recording.footer.as_ref();
     let events = footer.and_then(|footer| footer.event_losses.as_ref()).into_iter().flatten();
-    let by_events: u64 = events.map(|event| event.lost).sum();
+    sum(&mut recording.losses.iter().map(|loss| loss.lost))
+        .max(sum(&mut recording.observation.windows.iter().map(|window| window.lost)))
+        .max(sum(&mut events.map(|event| event.lost)))
+}
+
+pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) -> Coverage {
+    let footer = recording.footer.as_ref();
     let unnamed = sites.rows.iter().filter(|row| row.label == NO_STACK || row.label.contains("+0x"));
     let (singly, sampled): (Vec<_>, Vec<_>) = profile.basis.iter().partition(|basis| basis.burst.is_some());
     let timed = |some: &[&Basis]| some.iter().filter(|basis| basis.reading_ns.is_some()).count() as u64;
@@ -23,7 +29,7 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
         sampled: sampled.len() as u64,
         sampled_timed: timed(&sampled),
         complete: recording.complete(),
-        lost: by_rings.max(by_windows).max(by_events),
+        lost: lost_of(recording),
         blocks: profile.blocks.blocks.len() as u64,
         recorder_cpu_ns: footer.map(|footer| footer.recorder_cpu_ns),
         unnamed: unnamed.map(|row| row.share).sum(),

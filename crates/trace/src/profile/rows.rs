@@ -188,7 +188,7 @@ fn notes(parts: &Parts, is_waited: bool) -> RowNotes {
     }
     let detail = (parts.before_exec > 0).then(|| {
         format!(
-            "{} faults were taken by faultless's own child before it ran the command; wait4 counts them, no time is charged for them",
+            "{} faults are faultless's own: of its child before it ran the command, and in the journal of record --alloc; wait4 counts them, no time is charged for them",
             Count(parts.before_exec)
         )
     });

@@ -6,15 +6,20 @@ use std::collections::HashMap;
 
 use super::{Label, NO_STACK};
 use crate::observation::What;
-use crate::profile::Profile;
+use crate::profile::{Profile, Weighted};
 use crate::recording::touching::{self, Touching};
-use crate::recording::{Name, Recording};
+use crate::recording::{Name, Recording, is_interposer};
+
+/// Part of the name of the journal's mapping (`os::journal`).
+const JOURNAL: &str = "memfd:faultless journal";
 
 /// Looks up the names of stacks and threads.
 pub(crate) struct Naming<'a> {
     pub(super) recording: &'a Recording,
     pub(super) touching: Touching,
     threads: HashMap<(u32, u32), &'a str>,
+    /// Numbers of the recorder's mappings.
+    recorders: Vec<u32>,
 }
 
 impl<'a> Naming<'a> {
@@ -40,7 +45,12 @@ impl<'a> Naming<'a> {
                 threads.entry((fault.pid, fault.tid)).or_insert(name);
             }
         }
-        Self { recording, touching: Touching::new(&recording.stacks), threads }
+        let mappings =
+            profile.mappings.iter().zip(0..).filter(|(name, _)| {
+                has_recorder(recording) && (is_interposer(name) || name.contains(JOURNAL))
+            });
+        let recorders = mappings.map(|(_, number)| number).collect();
+        Self { recording, touching: Touching::new(&recording.stacks), threads, recorders }
     }
 
     /// Function, and file and line, of the frame to be named.
@@ -81,9 +91,22 @@ impl<'a> Naming<'a> {
         (leaf != self.site(Some(stack), NO_STACK).0).then_some(leaf)
     }
 
+    /// Whether the allocation recorder took a fault, in the program's process: in a mapping of its own, or by its code.
+    pub(super) fn is_recorder(&self, fault: &Weighted) -> bool {
+        let stacks = &self.recording.stacks;
+        let leaf = || stacks.frames_of(fault.stack?).next().and_then(|frame| stacks.module(frame));
+        self.recorders.contains(&fault.mapping)
+            || has_recorder(self.recording) && leaf().is_some_and(|module| is_interposer(&module.path))
+    }
+
     pub(crate) fn thread(&self, pid: u32, tid: u32) -> String {
         self.threads.get(&(pid, tid)).map_or_else(|| format!("thread {tid}"), |name| (*name).to_owned())
     }
+}
+
+/// The interposer was there to record.
+fn has_recorder(recording: &Recording) -> bool {
+    recording.header.settings.alloc_from_bytes.is_some()
 }
 
 /// `{closure#0}` of Rust, `operator()` and `{lambda()#1}` of C++.

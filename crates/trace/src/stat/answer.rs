@@ -144,6 +144,13 @@ pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
     })
 }
 
+/// What the first sentence says of them: nothing of few.
+pub fn lost_clause(lost: u64, kept: u64) -> Option<String> {
+    let share = lost as f64 / lost.saturating_add(kept).max(1) as f64;
+    (share > LOST_SHARE)
+        .then(|| format!("{} of the records were lost: shares are of what was seen", Percent(share)))
+}
+
 fn row_notes(rows: &[KindRow], timed: bool, tells_waits: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let priced = |r: &&KindRow| matches!(r.kind, Kind::KernelMode | Kind::Populate) && r.p50_ns.is_none();
@@ -174,5 +181,7 @@ mod tests {
             said.starts_with("the rings lost 400 records (40 %)") && said.contains("other kinds"),
             "{said}"
         );
+        assert_eq!(lost_clause(10, 990), None);
+        assert!(lost_clause(400, 600).unwrap().starts_with("40 % of the records were lost"));
     }
 }

@@ -160,6 +160,33 @@ fn faults_of_two_threads_at_once_are_shared_time() {
 }
 
 #[test]
+fn faults_beyond_a_threads_time_are_those_of_other_threads_of_its_name() {
+    let lane = |name: &str, running_ns: u64, fault_ns: f64| {
+        let mut lane = Lane { name: name.into(), fault_ns, recorded_ns: fault_ns, ..Lane::default() };
+        lane.totals_ns[Running as usize] = running_ns;
+        lane
+    };
+    let mut lanes =
+        vec![lane("sh-1", 10, 40.0), lane("sh-2", 60, 0.0), lane("sh-22", 30, 0.0), lane("cc", 50, 50.0)];
+    lanes.push(lane("ld", 5, 9.0));
+    spent::settle(&mut lanes);
+    let times: Vec<f64> = lanes.iter().map(|lane| lane.fault_ns).collect();
+    assert_eq!(times, [10.0, 20.0, 10.0, 50.0, 9.0], "no other ld has room");
+    assert!(lanes.iter().all(|lane| lane.recorded_ns <= lane.fault_ns));
+}
+
+#[test]
+fn the_parts_of_all_lives_add_up_and_the_faults_are_those_of_the_run() {
+    let script = Script::default().on(0, 1).fault(100, 200, 1).out(500, 1).on(600, 1);
+    let mut timeline = script.enter(700, 1, 1).out(710, 1).on(790, 1).end(800, 1, 1).timeline();
+    // Pages that were populated are in no lane.
+    timeline.fault_ns = timeline.lanes[0].fault_ns + 30.0;
+    let spent = timeline.spent();
+    assert_eq!((spent.life_ns(), spent.of(Part::Blocked), spent.of(Part::Waiting)), (1000, 80, 100));
+    assert_eq!(spent.of(Part::Faults), timeline.fault_ns.round() as u64);
+}
+
+#[test]
 fn threads_without_a_name_have_that_of_their_process() {
     let named = Script::default().push(0, 1, What::Name("grep".into())).fork(1, 2).fork(1, 3);
     let timeline = named.push(5, 3, What::Name("worker".into())).timeline();

@@ -1,8 +1,7 @@
 //! The report as text, no wider than asked.
 
-use std::io;
-
-use faultless_report::table::{WIDTH, hang, wrap};
+use faultless_console::sink::columns;
+use faultless_report::table::{SCREEN, WIDTH, hang, wrap};
 use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::report::{PriceRecord, Report};
@@ -11,11 +10,9 @@ use super::row::{Grade, Row};
 /// Nothing can be laid out in fewer columns; the terminal breaks longer lines.
 const NARROWEST: usize = 32;
 
-/// The width to fill: COLUMNS if exported, else the terminal's, at most [`WIDTH`].
+/// The width to fill: the reader's, at most [`WIDTH`]; a pipe is read on a screen.
 pub(super) fn width() -> usize {
-    let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    told.filter(|width| *width > 0).or_else(terminal).map_or(WIDTH, |width| width.clamp(NARROWEST, WIDTH))
+    columns(None).map_or(SCREEN, |columns| columns.clamp(NARROWEST, WIDTH))
 }
 
 /// The whole text, the verdict first.
