@@ -357,9 +357,9 @@ mod tests {
             bytes.extend(names);
             let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
             // Segments are loaded 4096 bytes above their file offset.
-            let (load, dynamic) = (64, 64 + 56);
+            let (load, second) = (64, 64 + 56);
             for (at, value) in
-                [(load + 16, 4096), (load + 32, 10_000), (dynamic + 8, dynamic_at), (dynamic + 32, 48)]
+                [(load + 16, 4096), (load + 32, 10_000), (second + 8, dynamic_at), (second + 32, 48)]
             {
                 put(at, value);
             }
@@ -370,7 +370,9 @@ mod tests {
             file.write_all(&bytes).unwrap();
             let of = |len: usize| dynamic(&file, &bytes[..len]).and_then(|found| sanitizer(&found.names));
             let found = of(bytes.len().min(HEAD_BYTES));
-            (0..bytes.len()).for_each(|len| drop(of(len)));
+            for len in 0..bytes.len() {
+                of(len);
+            }
             found
         };
         assert_eq!(program(b"\0libc.so.6\0__asan_init\0"), Some("AddressSanitizer"));
