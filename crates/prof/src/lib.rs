@@ -20,6 +20,7 @@ mod kernel;
 mod levels;
 pub mod live;
 mod monitor;
+mod observe;
 mod orphans;
 pub mod perfdata;
 mod poll_interval;
@@ -76,7 +77,7 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
 pub fn observe_with(request: Request, ticker: Option<Ticker<'_>>) -> Result<Observation, Failure> {
     let allow = request.allow;
     let (plan, words) = request.plan()?;
-    let observation = monitor::run(&plan, allow, &words[0], ticker)?;
+    let observation = observe::run(&plan, allow, &words[0], ticker)?;
     Ok(Observation { command: words, ..observation })
 }
 
@@ -92,7 +93,7 @@ pub fn observe_running(
     allow: Sources,
     ticker: Option<Ticker<'_>>,
 ) -> Result<Observation, Failure> {
-    monitor::attach(attach, allow, ticker)
+    observe::attach(attach, allow, ticker)
 }
 
 /// Watches all processes of the machine, this one among them. Ends as [`observe_running`].
@@ -104,5 +105,5 @@ pub fn observe_machine(
     allow: Sources,
     ticker: Option<Ticker<'_>>,
 ) -> Result<Observation, Failure> {
-    monitor::machine(until, allow, ticker)
+    observe::machine(until, allow, ticker)
 }

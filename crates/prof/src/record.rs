@@ -157,7 +157,7 @@ pub fn record(
         Task::Command(mut request) => {
             request.env.extend(allocations.iter().map(Allocations::variable));
             let (plan, words) = request.plan()?;
-            // As in `monitor::run`.
+            // As in `observe::run`.
             let _ = spawn::adopt_orphans();
             let held = spawn::hold(&plan)?;
             let session = Session::open(Watched::Held(held.pid()), allow, &shape);

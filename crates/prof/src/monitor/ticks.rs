@@ -19,7 +19,7 @@ pub struct Ticker<'a> {
 }
 
 /// A ticker, and the counters at its last tick.
-pub(super) struct Ticks<'a> {
+pub(crate) struct Ticks<'a> {
     ticker: Ticker<'a>,
     /// Time, faults and CPU time then.
     last: (u64, Option<u64>, Option<u64>),
@@ -27,18 +27,18 @@ pub(super) struct Ticks<'a> {
 }
 
 impl<'a> Ticks<'a> {
-    pub(super) fn new(ticker: Ticker<'a>, monitor: &Monitor) -> Self {
+    pub(crate) fn new(ticker: Ticker<'a>, monitor: &Monitor) -> Self {
         let next_ns = monitor.begin_ns + ticker.every.as_nanos() as u64;
         Self { ticker, last: (monitor.begin_ns, Some(0), Some(0)), next_ns }
     }
 
     /// Time until the next tick is due.
-    pub(super) fn left_ns(&self) -> u64 {
+    pub(crate) fn left_ns(&self) -> u64 {
         self.next_ns.saturating_sub(now_ns())
     }
 
     /// Tells of the time since the last tick.
-    pub(super) fn tell(&mut self, monitor: &Monitor) {
+    pub(crate) fn tell(&mut self, monitor: &Monitor) {
         let now = now_ns();
         let counters = (now, monitor.session.faults(), monitor.session.cpu_ns());
         let (before_ns, faults, cpu_ns) = std::mem::replace(&mut self.last, counters);

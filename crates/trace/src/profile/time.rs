@@ -156,8 +156,8 @@ impl FaultTime {
     pub(crate) fn cut(&mut self, bound: &TimeBound, cpu_ns: f64) -> f64 {
         let Interval { value, low, high } = self.seconds.times(1e9);
         let part = if value > bound.ns { bound.likely_ns / value } else { 1.0 };
-        let seconds = Interval { value: value * part, low: low * part, high: high.min(bound.ns) };
-        self.seconds = seconds.times(1e-9);
+        let seconds = Interval { value: value * part, low: low * part, high };
+        self.seconds = seconds.map(|ns| ns.min(bound.ns) / 1e9);
         self.share = share(self.seconds, cpu_ns);
         part
     }
