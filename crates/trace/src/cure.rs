@@ -142,7 +142,7 @@ const RULES: [Rule; 7] = [
         saves: thresholds,
         why: |p| match p.row.refault {
             Some(refault) => format!(
-                "{} of its faults touch pages that its own earlier blocks had covered, and malloc maps blocks of this size one by one, or trims them",
+                "{} of its faults took memory that the process had had in earlier blocks, and malloc maps blocks of this size one by one, or trims them",
                 Percent(refault)
             ),
             None => {
@@ -157,7 +157,7 @@ const RULES: [Rule; 7] = [
         why: |p| match p.row.refault {
             None => would_not_have_been(p),
             Some(refault) => format!(
-                "{} of its faults touch pages that its own earlier blocks had covered and given back",
+                "{} of its faults took memory that the process had had in earlier blocks and given back",
                 Percent(refault)
             ),
         },

@@ -285,7 +285,8 @@ pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
     let Some(next) = findings.next else { return Vec::new() };
     let is_little =
         |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));
-    if findings.wait_ns == 0.0 && findings.time_ns.is_some_and(is_little) {
+    let waits_little = findings.wait_ns <= WAITS_FROM * findings.cpu_ns as f64;
+    if waits_little && findings.time_ns.is_some_and(is_little) {
         return vec![NOTHING.to_owned()];
     }
     steps(next, findings, width)
