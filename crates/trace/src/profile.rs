@@ -26,6 +26,7 @@ use crate::kind::Kind;
 use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
 
+pub(crate) use blocks::births_and_deaths;
 pub use blocks::{Block, Blocks};
 pub use rows::BeyondWait4;
 pub use selection::{Selected, Selection};

@@ -12,7 +12,6 @@ use crate::observation::{Exit, Host, SourceNote, Usage};
 use crate::reconcile::Disagreement;
 
 pub use crate::avoid::{Curve, Point};
-pub(crate) use crate::clock::is_in_fault_path;
 pub use crate::clock::{
     KernelTime, LOCKS, PhaseShare, kernel_time, lock_of, phase_of_function, phase_of_stack,
 };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::clock::{KernelTime, is_in_fault_path, kernel_time as of_samples};
 use crate::observation::{KernelSamples, What};
 use crate::recording::{Recording, Stacks};
-use crate::stat::{KernelTime, is_in_fault_path, kernel_time as of_samples};
 
 /// Kernel time from the samples of the footer or of the trace, and the reason if there are no phases.
 pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {

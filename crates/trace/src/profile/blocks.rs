@@ -24,6 +24,18 @@ pub struct Block {
     pub moved_from: Option<u32>,
 }
 
+/// Births (`true`) and deaths of these blocks in the order of time. At the same instant the old one goes first: a realloc.
+pub(crate) fn births_and_deaths<'a, T: Copy>(
+    of: impl Iterator<Item = T> + Clone,
+    block: impl Fn(T) -> &'a Block,
+) -> Vec<(u64, bool, T)> {
+    let births = of.clone().map(|one| (block(one).born_ns, true, one));
+    let deaths = of.filter_map(|one| Some((block(one).died_ns?, false, one)));
+    let mut events: Vec<_> = births.chain(deaths).collect();
+    events.sort_by_key(|&(time_ns, is_birth, _)| (time_ns, is_birth));
+    events
+}
+
 /// All blocks, by birth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::median;
-use crate::profile::{Block, Profile};
+use crate::profile::{Block, Profile, births_and_deaths};
 
 /// The blocks of an allocating site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,14 +77,10 @@ fn of(owned: &[&Block], all: &[Block]) -> BlockLives {
 
 /// Runs through births and deaths.
 fn follow(owned: &[&Block], found: &mut BlockLives) {
-    let births = owned.iter().map(|block| (block.born_ns, true, block.len_bytes));
-    let deaths = owned.iter().filter_map(|block| Some((block.died_ns?, false, block.len_bytes)));
-    let mut events: Vec<(u64, bool, u64)> = births.chain(deaths).collect();
-    // At the same instant the old one goes first: a realloc.
-    events.sort_unstable();
     let third_ns = (found.last_ns - found.first_ns) / 3;
     let (mut live, mut bytes) = (0_u64, 0_u64);
-    for (time_ns, is_birth, len_bytes) in events {
+    for (time_ns, is_birth, block) in births_and_deaths(owned.iter(), |block| block) {
+        let len_bytes = block.len_bytes;
         if is_birth {
             (live, bytes) = (live + 1, bytes.saturating_add(len_bytes));
         } else {

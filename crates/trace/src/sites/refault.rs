@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use crate::profile::{Block, Profile};
+use crate::profile::{Block, Profile, births_and_deaths};
 
 /// Whether each fault of the profile is a refault.
 pub(super) fn refaulted(profile: &Profile) -> Vec<bool> {
@@ -25,16 +25,10 @@ pub(super) fn refaulted(profile: &Profile) -> Vec<bool> {
 
 /// Bytes of each block for which its process had had memory before.
 fn rooms(blocks: &[Block]) -> Vec<u64> {
-    let births = blocks.iter().enumerate().map(|(number, block)| (block.born_ns, true, number));
-    let deaths =
-        blocks.iter().enumerate().filter_map(|(number, block)| Some((block.died_ns?, false, number)));
-    let mut events: Vec<(u64, bool, usize)> = births.chain(deaths).collect();
-    // At the same instant the old one goes first: a realloc.
-    events.sort_unstable();
     let mut rooms = vec![0; blocks.len()];
     // Of each process the bytes in blocks now, and the most so far.
     let mut held: HashMap<u32, (u64, u64)> = HashMap::new();
-    for (_, is_birth, number) in events {
+    for (_, is_birth, number) in births_and_deaths(0..blocks.len(), |number| &blocks[number]) {
         let (block, (now, most)) = (&blocks[number], held.entry(blocks[number].pid).or_default());
         if is_birth {
             rooms[number] = most.saturating_sub(*now);

@@ -133,7 +133,7 @@ fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
 
 /// What lost records leave unknown, beside those that were kept.
 pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
-    let share = lost as f64 / lost.saturating_add(kept).max(1) as f64;
+    let share = lost_share(lost, kept);
     let records = Count(lost).of("record");
     (lost > 0).then(|| match share {
         share if share > LOST_SHARE => format!(
@@ -146,9 +146,13 @@ pub fn lost_records(lost: u64, kept: u64) -> Option<String> {
 
 /// What the first sentence says of them: nothing of few.
 pub fn lost_clause(lost: u64, kept: u64) -> Option<String> {
-    let share = lost as f64 / lost.saturating_add(kept).max(1) as f64;
+    let share = lost_share(lost, kept);
     (share > LOST_SHARE)
         .then(|| format!("{} of the records were lost: shares are of what was seen", Percent(share)))
+}
+
+fn lost_share(lost: u64, kept: u64) -> f64 {
+    lost as f64 / lost.saturating_add(kept).max(1) as f64
 }
 
 fn row_notes(rows: &[KindRow], timed: bool, tells_waits: bool) -> Vec<String> {
