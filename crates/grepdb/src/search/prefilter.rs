@@ -135,8 +135,9 @@ fn matches_every_line(expression: &Hir) -> bool {
 fn run(expression: &Hir) -> Option<(Run, bool)> {
     let (parts, anchors) = match expression.kind() {
         HirKind::Concat(parts) => {
-            let is_anchor = |part: &Hir| matches!(part.kind(), HirKind::Look(Look::StartLF | Look::EndLF));
-            let anchors = [parts.first(), parts.last()].map(|part| part.is_some_and(is_anchor));
+            // `$` before the run, or `^` behind it, forbids a match.
+            let is = |part: Option<&Hir>, look| part.is_some_and(|part| *part.kind() == HirKind::Look(look));
+            let anchors = [is(parts.first(), Look::StartLF), is(parts.last(), Look::EndLF)];
             (&parts[usize::from(anchors[0])..parts.len() - usize::from(anchors[1])], anchors)
         }
         _ => (std::slice::from_ref(expression), [false; 2]),
@@ -278,6 +279,9 @@ mod tests {
         assert_eq!(found(".{3}", "é1"), Some((0, false)), "three bytes, two characters");
         assert_eq!(found("^.{2,3}$", "abcd"), Some((0, false)), "more than it allows");
         assert_eq!(found("^[0-9]{5,}$", "a12345"), Some((1, false)));
+        for never in ["$.{2,}", "${2}.{2,}", ".{2,}^"] {
+            assert!(of(never).is_none_or(|prefilter| !prefilter.is_enough(b"abcd")), "{never}");
+        }
     }
 
     #[test]
