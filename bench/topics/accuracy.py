@@ -55,17 +55,19 @@ def take_short(to):
 # Ways of strangers.c. A user can't see the faults of the last.
 WAYS = ["blocks", "large-blocks", "downwards", "across", "threads", "shared", "file-read", "file-private", "child-copies", "parent-copies",
         "zero-first", "again", "stack", "huge", "mixed", "heap", "grown", "bss", "computing", "children", "system-call"]
-STRANGERS_FIELDS = ["way", "user", "load", "round", "before_s", "after_s", "value_s", "low_s", "high_s", "system_s", "cpu_s"]
+TIMES = "6"
+STRANGERS_FIELDS = ["way", "user", "load", "round", "before_s", "during_s", "after_s", "recorder_s", "value_s", "low_s", "high_s", "system_s", "cpu_s"]
 
 
 def strangers_row(to, way, user):
     program = os.path.abspath("strangers")
-    own = lambda: int(output([program, way], user)) / 1e9
+    own = lambda: int(output([program, way, TIMES], user)) / 1e9
     before = own()
-    stat = json.loads(output([to.faultless, "stat", "--json", "-o", "-", "--", program, way], user).partition("\n")[2])
+    during, _, stat = output([to.faultless, "stat", "--json", "-o", "-", "--", program, way, TIMES], user).partition("\n")
+    stat = json.loads(stat)
     seconds, usage = stat["time"]["seconds"], stat["usage"]
     ends = [seconds[end] for end in ("value", "low", "high")]
-    return [before, own(), *ends, usage["system_ns"] / 1e9, (usage["user_ns"] + usage["system_ns"]) / 1e9]
+    return [before, int(during) / 1e9, own(), stat["recorder_ns"] / 1e9, *ends, usage["system_ns"] / 1e9, (usage["user_ns"] + usage["system_ns"]) / 1e9]
 
 
 @topic("strangers", rounds=5)

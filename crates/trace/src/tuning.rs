@@ -203,6 +203,9 @@ pub(crate) const COLD_EARLY_EXCESS: [f64; 2] = [0.0, 0.05];
 /// The same of a longer period (measured: 7, 8, 12 and 26 % in four programs with a period of some 100). A rarely
 /// used recorder can read up to 1 us too long.
 pub(crate) const COLD_LATER_EXCESS: [f64; 2] = [0.13, 0.2];
+/// Price, ns, above which the excess no longer grows with it: it is the recorder's own time (measured: 40 to 460 ns at
+/// prices of 550 to 1,300; one more fault of 11 us does not make it 1 us).
+pub(crate) const COLD_PRICE_MAX_NS: f64 = 1_500.0;
 /// The weight of a burst for prices, in timed samples: its faults are alike. Chosen.
 pub(crate) const BURST_WORTH: f64 = 4.0;
 /// The weight of the usual spread of prices, [`ONE_BURST_SHARE`], in bursts. Chosen: with twice as many

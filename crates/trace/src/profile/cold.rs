@@ -19,7 +19,7 @@ use crate::kind::{ALL, Kind};
 use crate::measurement::{median, student_t, weighted_median};
 use crate::tuning::{
     COLD_EARLY_EXCESS, COLD_EARLY_PERIOD_MAX, COLD_LATER_EXCESS, COLD_NEAR_SAMPLES, COLD_NEAR_SAMPLES_MAX,
-    COLD_SPREAD, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS, PRICED_FAULTS,
+    COLD_PRICE_MAX_NS, COLD_SPREAD, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
 /// A time and a reading, both ns.
@@ -49,7 +49,7 @@ impl Excesses {
         for (period, samples) in by_period(found, weights) {
             let mut groups = [Vec::new(), Vec::new()];
             for kind in ALL {
-                let own = readings(&samples, |fault| fault.kind == kind);
+                let own = readings(&samples, |fault| class(fault) == kind);
                 let measured: Vec<_> =
                     bursts[kind as usize].iter().filter_map(|burst| burst.beside(&own)).collect();
                 if let Some(excess) = Excess::of(&measured, period) {
@@ -74,7 +74,8 @@ impl Excesses {
     }
 
     /// The excess of a sample. A kind without a burst has that of similar kinds, and without those of all kinds.
-    pub(super) fn of(&self, period: u64, kind: Kind) -> Excess {
+    pub(super) fn of(&self, period: u64, fault: &Fault) -> Excess {
+        let kind = class(fault);
         let by_kind = self.by_kind.get(&(period, kind));
         let measured = by_kind.or_else(|| self.by_group.get(&(period, only_maps(kind))));
         let usual = || self.by_period.get(&period).copied().unwrap_or_default();
@@ -84,6 +85,11 @@ impl Excesses {
             None => usual(),
         }
     }
+}
+
+/// Its kind; all of kernel mode are one.
+fn class(fault: &Fault) -> Kind {
+    if fault.kernel { Kind::KernelMode } else { fault.kind }
 }
 
 /// Whether a fault of this kind maps an existing page instead of filling a new one.
@@ -102,11 +108,18 @@ impl Excess {
     fn of(bursts: &[Beside], period: u64) -> Option<Self> {
         let ns = weighted_median(bursts.iter().map(|burst| (burst.excess_ns, burst.weight)).collect())?;
         let n = bursts.len() as f64;
-        let squares: f64 = bursts.iter().map(|burst| (burst.excess_ns - ns).powi(2)).sum();
-        let usual: f64 = bursts.iter().map(|burst| (COLD_SPREAD * burst.price_ns).powi(2)).sum::<f64>() / n;
+        let apart: Vec<f64> = bursts.iter().map(|burst| (burst.excess_ns - ns).abs()).collect();
+        // The standard deviation of a normal distribution with this median deviation: a burst beside a change of the
+        // price is an outlier.
+        let squares = n * (1.483 * median(&apart)?).powi(2);
+        let usual: f64 = bursts
+            .iter()
+            .map(|burst| (COLD_SPREAD * burst.price_ns.min(COLD_PRICE_MAX_NS)).powi(2))
+            .sum::<f64>()
+            / n;
         let free = PRICE_PRIOR_BURSTS + n - 1.0;
         let variance = (PRICE_PRIOR_BURSTS * usual + squares) / free / n;
-        let price_ns = bursts.iter().map(|burst| burst.price_ns).sum::<f64>() / n;
+        let price_ns = (bursts.iter().map(|burst| burst.price_ns).sum::<f64>() / n).min(COLD_PRICE_MAX_NS);
         let [usual_ns, deviation_ns] = usual_excess(period).map(|share| share * price_ns);
         let trust = deviation_ns.powi(2) / (deviation_ns.powi(2) + variance);
         let spread_ns = student_t(free as usize) * (trust * variance).sqrt();
@@ -115,7 +128,7 @@ impl Excess {
 
     /// The excess of an early period without a burst.
     fn early(samples: &[Reading], period: u64) -> Option<Self> {
-        let price_ns = middle(samples).unwrap_or(0.0);
+        let price_ns = middle(samples).unwrap_or(0.0).min(COLD_PRICE_MAX_NS);
         let [ns, deviation_ns] = usual_excess(period).map(|share| share * price_ns);
         (period <= COLD_EARLY_PERIOD_MAX).then_some(Self { ns, spread_ns: 1.96 * deviation_ns })
     }
@@ -131,11 +144,11 @@ impl Excess {
     }
 }
 
-/// The timed user-mode samples by period, in the order of the periods' first samples.
+/// The timed samples by period, in the order of the periods' first samples.
 fn by_period<'a>(found: &'a Faults, weights: &Weights) -> Vec<(u64, Vec<&'a Fault>)> {
     let mut periods: BTreeMap<u64, Vec<&Fault>> = BTreeMap::new();
     for ((fault, period), weight) in found.samples.iter().zip(&weights.samples) {
-        if *weight > 0.0 && !fault.kernel && fault.reading_ns().is_some() {
+        if *weight > 0.0 && fault.reading_ns().is_some() {
             periods.entry(*period).or_default().push(fault);
         }
     }
@@ -199,7 +212,7 @@ impl Burst {
 fn bursts(found: &Faults, weights: &Weights, kind: Kind) -> Vec<Burst> {
     let recorded = found.faults.iter().zip(&weights.recorded);
     let timed: Vec<(usize, u64, f64, f64)> = recorded
-        .filter(|(fault, _)| fault.kind == kind && !fault.kernel)
+        .filter(|(fault, _)| class(fault) == kind)
         .filter_map(|(fault, weight)| {
             Some((fault.window?, fault.enter_ns, fault.reading_ns()? as f64, weight.alike))
         })
@@ -259,7 +272,7 @@ mod tests {
     }
 
     fn excess_of((found, weights): &(Faults, Weights), period: u64, kind: Kind) -> f64 {
-        Excesses::new(found, weights).of(period, kind).ns
+        Excesses::new(found, weights).of(period, &Fault::timed(kind, 0, 0)).ns
     }
 
     #[test]
@@ -282,7 +295,7 @@ mod tests {
     #[test]
     fn a_fault_that_fills_no_page_reads_too_much_only_if_bursts_of_such_faults_show_it() {
         let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
-        let excess = Excesses::new(&found, &weights).of(97, Kind::ZeroPageRead);
+        let excess = Excesses::new(&found, &weights).of(97, &Fault::timed(Kind::ZeroPageRead, 0, 0));
         assert_eq!(excess.ns, 0.0);
         assert!(excess.spread_ns >= 300.0, "{excess:?}");
         let samples = found.samples.iter_mut().map(|(fault, _)| fault);

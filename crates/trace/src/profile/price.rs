@@ -169,12 +169,12 @@ impl Prices {
 
     /// As [`Prices::reading_ns`], for a sample.
     pub(super) fn sample_ns(&self, fault: &Fault, period: u64) -> Option<f64> {
-        Some((self.reading_ns(fault)? - self.cold.of(period, fault.kind).ns).max(0.0))
+        Some((self.reading_ns(fault)? - self.cold.of(period, fault).ns).max(0.0))
     }
 
     /// Error at 95 % of the time of a sampled fault that all samples of its period share, ns.
     pub(super) fn shared_spread_ns(&self, fault: &Fault, period: u64) -> f64 {
-        if fault.kind == Kind::Major { 0.0 } else { self.cold.of(period, fault.kind).spread_ns }
+        if fault.kind == Kind::Major { 0.0 } else { self.cold.of(period, fault).spread_ns }
     }
 
     /// The corrected time of a recorded fault, ns, if it is representative.
@@ -189,7 +189,9 @@ impl Prices {
             return Some(0.0);
         }
         let on_cpu_ns = reading_ns.saturating_sub(fault.preempted_ns).saturating_sub(fault.blocked_ns);
-        Some(on_cpu_ns as f64 - self.offset_ns[fault.kind as usize])
+        let offset_ns = self.offset_ns[fault.kind as usize];
+        // A trap from kernel mode has next to nothing outside the two time stamps.
+        Some(on_cpu_ns as f64 - if fault.kernel { offset_ns.max(0.0) } else { offset_ns })
     }
 
     /// How long a fault waited, ns, if that is known. Without switches a major fault's whole time is a wait.
