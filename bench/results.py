@@ -8,7 +8,7 @@ A function of this file makes each table. Of every topic and machine it takes th
 `--check` also fails if a file below record/ serves no table, or if a host.txt has no command or no commit of this
 repository. It warns if the crates that a record speaks of have changed by more than a tenth since.
 """
-import re, sys
+import itertools, re, sys
 
 from harness import record
 from harness.figures import Arms, cpu_s, faults, interval, median, peak_mib, wall_s
@@ -91,18 +91,22 @@ def check():
     return table("machine, `stat`, intervals that hold, of plain runs, `record`, intervals that hold, of plain runs", rows)
 
 
-def short():
-    rows = []
-    for folder in newest("short"):
-        found = folder.rows("short.csv.gz")
-        figures = []
-        for name in {row["program"] for row in found}:
-            runs, every = of(found, program=name, verb="stat"), of(found, program=name, verb="every_fault")
-            seconds = numbers(runs, "seconds")
-            figures.append((median([float(row["high"]) / float(row["low"]) for row in runs]), max(seconds) / min(seconds),
-                            median(seconds) / middle(every, "seconds")))
-        rows.append([folder.source(), *(ranged(extremes(column)) for column in zip(*figures))])
-    return table("machine, interval: high / low, runs: most / least, `stat` / `record --all`", rows)
+def strangers():
+    """The truth is the program's own clock in three runs, the middle one under `stat`, less what that added."""
+    folder, rows = newest("strangers")[0], []
+    found = [row for row in folder.rows("strangers.csv.gz") if (row["user"], row["way"]) != ("nobody", "system-call")]
+    second = lambda row, *names: [float(row[f"{name}_s"]) for name in names]
+    for user, load in itertools.product(("root", "nobody"), ("idle", "beside hog")):
+        holds, narrow, ratios = [], [], []
+        for row in of(found, user=user, load=load):
+            before, during, after, recorder, value, low, high = second(row, "before", "during", "after", "recorder", "value", "low", "high")
+            truth = sorted((before, during - recorder, after))
+            holds.append(low <= truth[-1] and high >= truth[0])
+            narrow.append(high - low <= 0.4 * value)
+            ratios.append(value / (during - recorder))
+        middle_of = sorted(ratios)[len(ratios) // 20:-(len(ratios) // 20) or None]
+        rows.append([f"{user}, {load}", *(f"{sum(said)} of {len(said)}" for said in (holds, narrow)), ranged(extremes(middle_of))])
+    return folder.table("user and load, intervals that hold, half-width at most 20 %, `stat` / program's own clock", rows)
 
 
 def diffs():
@@ -326,7 +330,7 @@ def screen(name):
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, cost, check, short, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
+    run, peers, cost, check, strangers, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 

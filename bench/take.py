@@ -4,7 +4,7 @@
     bench/take.py --list
     bench/take.py --host xeon-2cpu run stat
     bench/take.py --host xeon-2cpu peers -- mimalloc3=BUILD/libmimalloc.so
-    bench/take.py --trial DIR --faultless target/debug/faultless --rounds 1 short
+    bench/take.py --trial DIR --faultless target/debug/faultless --rounds 1 strangers
 
 Builds the release binary of this clean commit and copies it, so that no later build changes what is measured. Nothing
 else should run meanwhile. Without topics it takes those marked with *. Options after -- go to the topic.

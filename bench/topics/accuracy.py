@@ -1,56 +1,11 @@
-"""Is it true what the profiler says? `stat` on short programs beside a recording of every fault; `diff` and `check` on programs
+"""Is it true what the profiler says? `stat` beside programs that time their own faults; `diff` and `check` on programs
 with planted regressions, and on programs without."""
-import itertools, json, os, random, shutil, subprocess, sys
+import itertools, json, os, shutil, subprocess, sys
 
 from harness import record
 from harness.process import output, warm
 from harness.rounds import rounds
-from topics import PROGRAMS, json_of, left_out, topic
-
-SHORT = {
-    "gcc -c": "gcc -c small.c -o small.o", "python3 json": "python3 -c 'import json'", "node": "node -e 1", "java": "java -version",
-    "git log": f"git -C {record.ROOT} log --stat -20", "sort 10 MB": "sort ten.txt -o sorted.txt", "zstd 5 MB": "zstd -qf five.txt -o five.zst",
-    "go version": "go version", "rustc": "rustc --version", "find": "find /usr/share/doc",
-    "200 children": "sh -c 'i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done'",
-    "sqlite3": "sqlite3 :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 100000) "
-    "insert into t select x, hex(x) from c; select count(*), sum(a) from t'",
-}
-SHORT_FIELDS = ["program", "round", "verb", "seconds", "low", "high", "faults"]
-
-
-def stat(to, command):
-    output([to.faultless, "stat", "--json", "-o", "stat.json", "--", "sh", "-c", f"exec {command}"])
-    said = json_of("stat.json")
-    return [*(said["time"]["seconds"][end] for end in ("value", "low", "high")), sum(row["faults"] for row in said["rows"])]
-
-
-def every_fault(to, command):
-    output([to.faultless, "record", "--all", "-o", "all.trace", "--", "sh", "-c", f"exec {command}"])
-    said = json.loads(output([to.faultless, "report", "--json", "all.trace"]))
-    return [*(said["time_ns"][end] / 1e9 for end in ("value", "low", "high")), said["faults"]]
-
-
-@topic("short", rounds=10)
-def take_short(to):
-    """* `stat` and `record --all` on short programs
-
-    `record --all` records each fault, and a fault reads longer if caches are colder: its time is no truth."""
-    with open("small.c", "w") as file:
-        file.write('#include <stdio.h>\nint main(void) { return printf("hi\\n") < 0; }\n')
-    lines = "".join(f"{number}\n" for number in random.Random(1).sample(range(1, 1_400_001), 1_400_000))
-    for name, length in [("ten.txt", len(lines)), ("five.txt", 5_000_000)]:
-        with open(name, "w") as file:
-            file.write(lines[:length])
-    names = [name for name, command in SHORT.items() if shutil.which(command.split()[0])]
-    for name in SHORT.keys() - set(names):
-        left_out(name, "not installed")
-    with to.table("short", SHORT_FIELDS) as table:
-        for number, order in rounds(to.rounds, itertools.product(names, (stat, every_fault)), warmup=1, name="short"):
-            for name, verb in order:
-                row = verb(to, SHORT[name])
-                if number >= 0:
-                    table.row(name, number, verb.__name__, *row)
-
+from topics import PROGRAMS, json_of, topic
 
 # Ways of strangers.c. A user can't see the faults of the last.
 WAYS = ["blocks", "large-blocks", "downwards", "across", "threads", "shared", "file-read", "file-private", "child-copies", "parent-copies",

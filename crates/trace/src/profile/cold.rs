@@ -306,6 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn faults_of_kernel_mode_are_compared_with_bursts_of_kernel_mode() {
+        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
+        let samples = found.samples.iter_mut().map(|(fault, _)| fault);
+        found.faults.iter_mut().chain(samples).for_each(|fault| fault.kernel = true);
+        let kernel = Fault { kernel: true, ..Fault::timed(Kind::Stack, 0, 0) };
+        assert_near(Excesses::new(&found, &weights).of(97, &kernel).ns, 300.0);
+    }
+
+    #[test]
+    fn a_dear_fault_makes_the_doubt_about_the_recorder_no_larger() {
+        let (found, weights) = run(|_| 97, |_| 300, |_| 11_000);
+        let excess = Excesses::new(&found, &weights).of(97, &Fault::timed(Kind::Stack, 0, 0));
+        assert!(excess.spread_ns < 100.0, "{excess:?}");
+    }
+
+    #[test]
     fn nothing_is_taken_off_where_nothing_is_known() {
         let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
         found.samples.truncate(COLD_NEAR_SAMPLES - 1);

@@ -311,6 +311,15 @@ mod tests {
     }
 
     #[test]
+    fn a_trap_outside_the_time_stamps_is_added_in_user_mode_only() {
+        let none = (Faults::default(), Weights::default());
+        let mut prices = Prices::new(&none.0, &none.1, &Observation::default(), &Stacks::default());
+        prices.offset_ns = [-150.0; KINDS];
+        let of = |kernel| prices.reading_ns(&Fault { kernel, ..Fault::timed(Kind::Stack, 0, 1_000) });
+        assert_eq!((of(false), of(true)), (Some(1_150.0), Some(1_000.0)));
+    }
+
+    #[test]
     fn few_timed_huge_pages_are_set_beside_the_calibrated_price_and_many_stand_alone() {
         let mean_ns = |timed: u64, calibrated_ns: Option<u64>| {
             let huge = (0..timed).map(|n| (Fault::timed(Kind::Thp, n, 100_000), 1));
