@@ -47,8 +47,6 @@ pub(crate) const UNTIMED_LOW: f64 = 0.75;
 pub(crate) const UNTIMED_USUAL: f64 = 1.5;
 /// Upper end of the same.
 pub(crate) const UNTIMED_HIGH: f64 = 4.0;
-/// Upper bound of a huge-page fault, in the same unit: the upper end of the range behind [`THP_PRICE_RATIO`].
-pub(crate) const UNTIMED_HUGE: f64 = 150.0;
 
 /// Faults per bucket below which the serialisation verdict is refused (by hand).
 pub(crate) const SERIAL_FAULTS: usize = 2000;

@@ -23,11 +23,11 @@ use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 /// two cases: its memory shows a quarter of them, or some were seen and samples allow all.
 pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
-    // Populated pages are counted without a user-mode fault; each may be a huge page. khugepaged brings memory
-    // without a fault.
+    // Populated pages are counted without a user-mode fault; each may be a huge page. Where no event tells the modes, the
+    // growth is all that is known. khugepaged brings memory without a fault.
     let counts = observation.counts;
-    let known = counts.user_faults.unwrap_or(0).saturating_add(counts.before_exec_faults);
-    let populated = observation.usage.minor_faults.saturating_sub(known);
+    let known = counts.user_faults.map(|user| user.saturating_add(counts.before_exec_faults));
+    let populated = known.map_or(0, |known| observation.usage.minor_faults.saturating_sub(known));
     let collapsed = counts.huge_collapsed.unwrap_or(0) as f64;
     let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).max(0.0));
     weights.collapsed = grown[0].min(collapsed);

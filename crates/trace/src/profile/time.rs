@@ -7,12 +7,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
+use super::weigh::Huge;
 use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
 use crate::reconcile::TimeBound;
 use crate::tuning::{
-    CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL,
+    CALIBRATED_HIGH, CALIBRATED_LOW, THP_PRICE_RATIO, UNTIMED_HIGH, UNTIMED_LOW, UNTIMED_USUAL,
 };
 
 const MIB: f64 = (1_u64 << 20) as f64;
@@ -51,8 +52,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) truth_ns: Option<f64>,
     /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
-    /// Most faults of huge pages that the program can have had.
-    pub(crate) huge_most: f64,
+    /// Faults of huge pages, if anything is known of them.
+    pub(crate) huge: Option<Huge>,
+    /// Calibrated time of one of them, ns.
+    pub(crate) huge_ns: Option<f64>,
     pub(crate) host: &'a Host,
     /// CPU time that the program had without recorder, ns.
     pub(crate) cpu_ns: f64,
@@ -121,11 +124,18 @@ fn calibrated(
     inputs: &Inputs<'_>,
     rows: &mut [KindRow],
 ) -> (Option<FaultTime>, Option<String>) {
+    let huge_ns = inputs.huge_ns.unwrap_or(THP_PRICE_RATIO * truth_ns);
     let of = |faults: u64| {
-        let each = truth_ns * faults as f64 / 1e9;
-        let huge = inputs.huge_most.min(faults as f64);
-        let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
-        Interval { value: (each * UNTIMED_USUAL).min(high), low: each * UNTIMED_LOW, high }
+        let all = faults as f64;
+        let [least, most] = inputs.huge.map_or([0.0; 2], |huge| [huge.least.min(all), huge.most.min(all)]);
+        let seconds = |huge: f64, [price, huge_price]: [f64; 2]| {
+            ((all - huge) * price * truth_ns + huge * huge_price * huge_ns) / 1e9
+        };
+        Interval {
+            value: seconds(least, [UNTIMED_USUAL, 1.0]),
+            low: seconds(least, [UNTIMED_LOW, CALIBRATED_LOW]),
+            high: seconds(most, [UNTIMED_HIGH, CALIBRATED_HIGH]),
+        }
     };
     let mut faults = 0_u64;
     for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
@@ -147,7 +157,8 @@ fn calibrated(
         us_per_mib: us_per_mib(rows, inputs.host),
     };
     let note = "no fault of the program was timed: seconds are the number of faults times 1.5 times the price of a first touch \
-                measured at start, in a range of 0.75 to 4 times, and of up to 150 for each huge page that its memory shows";
+                measured at start, in a range of 0.75 to 4 times; each huge page that its memory shows has half to twice a price \
+                of its own";
     (Some(time), Some(note.to_owned()))
 }
 

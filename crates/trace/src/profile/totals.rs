@@ -79,7 +79,8 @@ impl Totals {
             complete: known.all,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
             offset_ns,
-            huge_most: profile.huge.map_or(0.0, |huge| huge.most),
+            huge: profile.huge,
+            huge_ns: observation.counts.huge_ns.map(|ns| ns as f64),
             host: &observation.host,
             cpu_ns: cpu_ns as f64,
         };

@@ -1,7 +1,7 @@
 //! Programs whose faults are known exactly: the answer must be right, and must admit unknown parts.
 
 use faultless_trace::Stat;
-use faultless_trace::observation::{Access, What};
+use faultless_trace::observation::{Access, Level, What};
 use faultless_trace::stat::{Kind, KindRow, Serialisation, Source};
 
 use super::scenario::{self, ANON, MIB, PAGE, Script};
@@ -159,6 +159,19 @@ fn without_events_the_price_of_the_calibration_is_used_and_named() {
     assert!(near(time.seconds.value, (8.0 * 16384.0 + 100.0) * 1.5 * 1190e-9, 0.01));
     assert!(time.seconds.low < 0.6 * time.seconds.value);
     assert!(stat.avoidable.unwrap().knee.is_some(), "the curve needs /proc only");
+}
+
+#[test]
+fn without_events_memory_that_faults_of_base_pages_cant_have_brought_is_of_huge_pages() {
+    let mut observation = scenario::denied(true);
+    observation.usage.minor_faults = 600;
+    (observation.host.page_bytes, observation.host.thp_bytes) = (4096, 2 << 20);
+    (observation.counts.huge_at_most, observation.counts.huge_ns) = (Some(300), Some(200_000));
+    let level = |time_ns, faults, anon_bytes| Level { time_ns, faults, anon_bytes };
+    observation.levels = vec![level(0, 0, 0), level(1_000_000_000, 600, 256 << 21)];
+    let seconds = Stat::from_observation(&observation).time.unwrap().seconds;
+    assert!(near(seconds.value, 256.0 * 200e-6, 0.2), "{seconds:?}");
+    assert!(seconds.low > 0.02 && seconds.high < 0.15, "{seconds:?}");
 }
 
 #[test]
