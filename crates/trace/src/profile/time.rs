@@ -11,9 +11,7 @@ use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
 use crate::reconcile::TimeBound;
-use crate::tuning::{
-    CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW, UNTIMED_USUAL,
-};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED, UNTIMED_HUGE};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
@@ -78,7 +76,8 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [KindRow]) -> (Option<FaultTi
     let own = kinds.time_ns().times(1e-9);
     let timed = rows.iter().filter_map(|row| kinds.kind_time_ns(row.kind));
     let of_rows = timed.map(|time_ns| time_ns.value / 1e9).sum::<f64>();
-    // A kind of less than half a fault has time, and no row: the others take it.
+    // A kind of less than half a fault has time, and no row: the others take it, if there are any.
+    let own = if of_rows > 0.0 { own } else { Interval::default() };
     let part = if of_rows > 0.0 { own.value / of_rows } else { 1.0 };
     for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
         row.p50_ns = kinds.p50_ns(row.kind);
@@ -121,11 +120,12 @@ fn calibrated(
     inputs: &Inputs<'_>,
     rows: &mut [KindRow],
 ) -> (Option<FaultTime>, Option<String>) {
+    let [least, usual, most] = UNTIMED;
     let of = |faults: u64| {
         let each = truth_ns * faults as f64 / 1e9;
         let huge = inputs.huge_most.min(faults as f64);
-        let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
-        Interval { value: (each * UNTIMED_USUAL).min(high), low: each * UNTIMED_LOW, high }
+        let high = ((faults as f64 - huge) * most + huge * UNTIMED_HUGE) * truth_ns / 1e9;
+        Interval { value: (each * usual).min(high), low: each * least, high }
     };
     let mut faults = 0_u64;
     for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
