@@ -164,20 +164,6 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
 }
 
 #[test]
-fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
-    let mut recording = mixed(true);
-    assert_eq!(Findings::new(&recording, &Wanted::default()).unwrap().wait_ns, 0.0);
-    ends(&mut recording).take(100).for_each(|major| *major = true);
-    let (usage, counts) = (&mut recording.observation.usage, &mut recording.observation.counts);
-    (usage.major_faults, counts.major_faults) = (100, Some(100));
-    usage.minor_faults -= 100;
-    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap();
-    let all_ns = findings.tables[0].sites.all.time_ns.value;
-    let cpu_ns = findings.time_ns.unwrap().value;
-    assert!(findings.wait_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.wait_ns, "{cpu_ns} of {all_ns}");
-}
-
-#[test]
 fn a_major_fault_stands_for_itself_and_minor_ones_for_the_rest() {
     for complete in [true, false] {
         let mut recording = mixed(complete);
