@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
-use crate::tuning::{PIECE_FAULTS, READING_NS};
+use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,7 +135,7 @@ impl Faults {
         for fault in self.each() {
             let Some(duration_ns) = fault.duration_ns else { continue };
             let end_ns = fault.enter_ns.saturating_add(duration_ns);
-            let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_NS) < fault.enter_ns);
+            let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);
             fault.interrupted = read_ns.get(next).is_some_and(|&ns| ns <= end_ns.saturating_add(READING_NS));
         }
     }

@@ -78,11 +78,14 @@ pub(crate) const WORTHWHILE_SHARE: f64 = 0.05;
 /// ... if it saves this many bytes: below that memory decides nothing.
 pub(crate) const WORTHWHILE_BYTES: f64 = (32_u64 << 20) as f64;
 
-/// How long before or after the noted time of a counter reading a fault may be interrupted by it, ns: the time is noted
-/// halfway through. Measured in bursts of 100 faults: of those that ended in the last 20 us one in three took over
-/// 5 us, of the others one in a hundred.
+/// How long before the noted time of a counter reading a fault may be interrupted by it, ns: the time is noted halfway
+/// through. Measured in bursts of 100 faults: of those that ended in the last 20 us one in three took over 5 us, of the
+/// others one in a hundred.
 /// Noticed by `a_touch_loop_is_one_row_with_the_true_price`.
 pub(crate) const READING_NS: u64 = 30_000;
+/// The same after it, ns.
+/// Noticed by `text_of_a_short_run_gives_ranges` of `report`.
+pub(crate) const READING_BEHIND_NS: u64 = 20_000;
 
 /// Recorded faults in one piece of a long recorded window. Enough for a mix of kinds, and few enough that a
 /// program's start (about 1000 faults of the loader and the libraries) is a piece of its own.
