@@ -1,8 +1,7 @@
 //! Figures of one run, compared with each other -> the disagreements, and the source to believe.
 //!
-//! In: `Facts`, a run and its figures. Out: [`Disagreement`]s, none for a sound
-//! run. A check reports only a difference beyond the known error of both sources. `profile::totals` then cuts
-//! or widens the figure.
+//! In: `Facts`, a run and its figures. Out: [`Disagreement`]s, none for a sound run. A check reports only a difference
+//! beyond the known error of both sources. `profile::totals` then cuts or widens the figure.
 //!
 //! Nothing here corrects a figure or compares runs.
 

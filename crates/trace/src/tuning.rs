@@ -1,5 +1,5 @@
 //! The numbers that someone chose and that decide an answer: unit, reason and source. Numbers of one formula, and those
-//! of an ABI, stand beside their use.
+//! of an ABI, stand beside their use. The test that a comment names fails if the number is doubled.
 
 /// Recorded faults pooled on each side of an unrecorded window. Fewer make the mix of kinds too noisy, more
 /// reach too far in time. Chosen: with 50, a kind of 10 % is known to about ±4 points from each side.
