@@ -8,7 +8,7 @@ mod rivals;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Count, Interval};
-use crate::observation::{Exit, Host};
+use crate::observation::Host;
 use crate::rounds::{Arm, Figures, Run, Series, too_short};
 use crate::tuning::{ADVISE_ERROR, ENOUGH_ROUNDS};
 
@@ -86,35 +86,9 @@ pub struct Advice {
     pub notes: Vec<String>,
 }
 
-/// Why programs can't be compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The baseline itself ended differently from round to round.
-    UnstableExit(Exit, Exit),
-    /// The baseline printed different things from round to round.
-    UnstableOutput,
-    /// There is no baseline.
-    NoRuns,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::UnstableExit(a, b) => write!(
-                f,
-                "the program as it is ended differently from run to run ({a} and {b}): its runs can't be compared; \
-                 give it input and arguments that make it end the same way"
-            ),
-            Self::UnstableOutput => f.write_str(
-                "the program as it is printed different things from run to run: its runs may not do the same work; \
-                 make its output repeatable (a fixed seed, no times), or pass --any-output to compare all the same",
-            ),
-            Self::NoRuns => f.write_str("the program did not run: nothing to compare"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
+/// Why runs whose output differs are not compared.
+pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things from run to run: its runs may not do the same work; \
+                                   make its output repeatable (a fixed seed, no times), or pass --any-output to compare all the same";
 
 /// Judges `series`, whose first is the baseline.
 ///
@@ -126,24 +100,28 @@ impl std::error::Error for Refusal {}
 /// cures wins. Otherwise the first one wins, because the caller lists simpler cures first.
 ///
 /// # Errors
-/// [`Refusal`] if the runs of the baseline differ; with `any_output` only their exit has to agree.
+/// The runs of the baseline differ; with `any_output` only their exit has to agree.
 pub fn judge(
     command: Vec<String>,
     host: Host,
     series: Vec<Series>,
     max_rss_increase: f64,
     any_output: bool,
-) -> Result<Advice, Refusal> {
-    let base = series.first().ok_or(Refusal::NoRuns)?;
+) -> Result<Advice, String> {
+    let base = series.first().ok_or("the program did not run: nothing to compare")?;
     let first = base.runs.first().copied().unwrap_or(base.warm_up);
     if let Some(other) = base.runs.iter().find(|run| run.exit != first.exit) {
-        return Err(Refusal::UnstableExit(first.exit, other.exit));
+        return Err(format!(
+            "the program as it is ended differently from run to run ({} and {}): its runs can't be compared; \
+             give it input and arguments that make it end the same way",
+            first.exit, other.exit
+        ));
     }
     let same_output = |run: &Run| {
         any_output || (run.stdout_hash, run.stdout_bytes) == (first.stdout_hash, first.stdout_bytes)
     };
     if !base.runs.iter().all(same_output) {
-        return Err(Refusal::UnstableOutput);
+        return Err(UNSTABLE_OUTPUT.to_owned());
     }
     let rounds = series.iter().map(|s| s.runs.len()).min().unwrap_or(0) as u32;
     let mut scores: Vec<Score> = Vec::with_capacity(series.len());
@@ -190,7 +168,7 @@ mod tests {
         runs(name, &wall_ns, if name == "as it is" { 1000 } else { 100 }, rss_mib)
     }
 
-    fn advise(series: Vec<Series>) -> Result<Advice, Refusal> {
+    fn advise(series: Vec<Series>) -> Result<Advice, String> {
         judge(vec!["x".into()], Host::default(), series, 0.5, false)
     }
 
@@ -255,7 +233,7 @@ mod tests {
         let mut other = series("pool", &BASE.map(|ms| ms / 2), 20);
         other.runs[3].stdout_hash = 8;
         assert_eq!(beside_base(other.clone()), (None, Some(Standing::NotComparable), Some(Reason::Differs)));
-        assert_eq!(advise(vec![other, series("pool", &BASE, 20)]), Err(Refusal::UnstableOutput));
-        assert_eq!(advise(vec![]), Err(Refusal::NoRuns));
+        assert_eq!(advise(vec![other, series("pool", &BASE, 20)]), Err(UNSTABLE_OUTPUT.to_owned()));
+        assert!(advise(vec![]).unwrap_err().contains("did not run"));
     }
 }

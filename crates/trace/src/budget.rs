@@ -20,7 +20,7 @@ use crate::observation::SourceNote;
 use crate::stat::Stat;
 use crate::tuning as t;
 
-pub use file::{BadFile, Budgets};
+pub use file::Budgets;
 pub use judge::{Checked, Compared, Growth};
 
 /// The figures of one run.
@@ -175,7 +175,7 @@ impl Budget {
         let kinds = kinds_of(runs).filter_map(|kind| {
             let of_kind: Vec<u64> = runs.iter().map(|run| count(run, kind)).collect();
             let limit = Limit::of(&of_kind, estimate)?;
-            (limit.max as f64 >= t::GATE_KIND_SHARE * faults.median as f64).then_some((kind, limit))
+            (limit.max as f64 >= t::GATE_SHARE * faults.median as f64).then_some((kind, limit))
         });
         Some(Self {
             name,

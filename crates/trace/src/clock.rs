@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Count, Interval, share_interval};
 use crate::observation::KernelSamples;
-use crate::tuning::{CLOCK_SAMPLES, PHASE_SAMPLES};
+use crate::tuning::{JUDGED_RECORDS, PHASE_SAMPLES};
 
 /// Kernel CPU time by purpose, from samples of the CPU clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,13 +47,12 @@ const PHASES: [(&str, &[&str]); 7] = [
             "clear_subpage",
             "folio_zero_user",
             "memset",
-            "__memset",
             "init_on_alloc",
             "kernel_init_pages",
             "clear_user_highpage",
             "copy_page",
             "copy_mc_",
-            "__wp_page_copy_user",
+            "wp_page_copy_user",
         ],
     ),
     (
@@ -63,37 +62,20 @@ const PHASES: [(&str, &[&str]); 7] = [
             "*memcg",
             "obj_cgroup",
             "try_charge",
-            "charge_memcg",
             "page_counter",
             "uncharge_",
             "consume_stock",
             "refill_stock",
-            "__count_memcg",
         ],
     ),
-    (
-        "LRU",
-        &[
-            "folio_add_lru",
-            "lru_",
-            "__lru_",
-            "folio_batch",
-            "__folio_batch",
-            "folio_mark_accessed",
-            "workingset_",
-        ],
-    ),
+    ("LRU", &["folio_add_lru", "lru_", "folio_batch", "folio_mark_accessed", "workingset_"]),
     (
         "locks",
         &[
             "*spin_lock",
             "*spin_unlock",
-            "down_read",
-            "up_read",
-            "down_write",
-            "up_write",
-            "__down_",
-            "__up_",
+            "down_",
+            "up_",
             "lock_vma",
             "vma_start_read",
             "vma_end_read",
@@ -102,7 +84,6 @@ const PHASES: [(&str, &[&str]); 7] = [
             "rwsem_",
             "*qspinlock",
             "osq_",
-            "__rcu_read",
             "rcu_read",
             "mutex_",
         ],
@@ -112,10 +93,7 @@ const PHASES: [(&str, &[&str]); 7] = [
         &[
             "get_page_from_freelist",
             "rmqueue",
-            "__rmqueue",
-            "__alloc_pages",
-            "__alloc_frozen_pages",
-            "__folio_alloc",
+            "alloc_frozen_pages",
             "folio_alloc",
             "alloc_pages",
             "alloc_anon_folio",
@@ -123,11 +101,11 @@ const PHASES: [(&str, &[&str]); 7] = [
             "post_alloc_hook",
             "prep_new_page",
             "prep_compound_page",
-            "__free_one_page",
+            "free_one_page",
             "free_pcppages",
-            "__add_to_free_list",
-            "__del_page_from_free_list",
-            "__zone_watermark_ok",
+            "add_to_free_list",
+            "del_page_from_free_list",
+            "zone_watermark_ok",
             "expand",
             "policy_node",
             "get_vma_policy",
@@ -137,8 +115,7 @@ const PHASES: [(&str, &[&str]); 7] = [
             "try_to_free_pages",
             "shrink_",
             "kmem_cache_",
-            "__kmem_cache",
-            "___slab",
+            "slab",
             "free_frozen_page",
             "free_unref_page",
         ],
@@ -147,37 +124,30 @@ const PHASES: [(&str, &[&str]); 7] = [
         "page table",
         &[
             "pte_",
-            "__pte",
             "set_pte",
             "pmd_",
-            "__pmd",
             "set_pmd",
             "pud_",
-            "__pud",
             "p4d_",
-            "__p4d",
             "pgd_",
             "do_anonymous_page",
-            "do_huge_pmd_anonymous_page",
-            "__do_huge_pmd",
+            "do_huge_pmd",
             "map_anon_folio",
             "folio_add_new_anon_rmap",
             "folio_add_file_rmap",
             "folio_add_anon_rmap",
-            "__folio_set_anon",
-            "__anon_vma",
+            "folio_set_anon",
+            "anon_vma",
             "*rmap",
             "pgtable_",
             "next_uptodate",
             "filemap_map",
-            "set_pte_range",
             "native_set_p",
             "ptep_",
             "update_mmu",
             "inc_mm_counter",
             "add_mm_counter",
             "mm_trace_rss_stat",
-            "__flush_tlb",
             "flush_tlb",
         ],
     ),
@@ -207,32 +177,24 @@ const PHASES: [(&str, &[&str]); 7] = [
 /// The name for samples of no phase.
 const OTHER: &str = "other";
 
-const FAULT_PATH: [&str; 6] = [
-    "asm_exc_page_fault",
-    "exc_page_fault",
-    "handle_mm_fault",
-    "__handle_mm_fault",
-    "do_user_addr_fault",
-    "do_mem_abort",
-];
-const RECORDING: [&str; 4] = ["perf_", "__perf_", "___perf_", "bpf_"];
-const RELEASE: [&str; 17] = [
+const FAULT_PATH: [&str; 5] =
+    ["asm_exc_page_fault", "exc_page_fault", "handle_mm_fault", "do_user_addr_fault", "do_mem_abort"];
+const RECORDING: [&str; 2] = ["perf_", "bpf_"];
+const RELEASE: [&str; 15] = [
     "unmap_",
     "zap_",
     "free_pgtables",
     "free_pgd_range",
     "exit_mmap",
     "tlb_",
-    "__tlb",
     "madvise_dontneed",
     "madvise_free",
     "do_munmap",
-    "__do_munmap",
     "do_vmi_",
     "vms_",
-    "__vm_munmap",
-    "__x64_sys_munmap",
-    "__arm64_sys_munmap",
+    "vm_munmap",
+    "x64_sys_munmap",
+    "arm64_sys_munmap",
     "release_pages",
 ];
 
@@ -290,7 +252,7 @@ pub(crate) fn fault_share(samples: &KernelSamples) -> Option<Interval> {
         .filter(|(stack, _)| is_work(stack))
         .map(|(_, n)| *n)
         .fold(0, u64::saturating_add);
-    (work >= CLOCK_SAMPLES).then(|| share_interval(work as f64, samples.total.max(work) as f64))
+    (work >= JUDGED_RECORDS).then(|| share_interval(work as f64, samples.total.max(work) as f64))
 }
 
 /// Whether a stack is in the fault path.
@@ -298,7 +260,9 @@ pub(crate) fn is_in_fault_path(stack: &[String]) -> bool {
     stack.iter().any(|function| is_any(function, &FAULT_PATH))
 }
 
+/// Leading underscores do not count.
 fn is_any(function: &str, prefixes: &[&str]) -> bool {
+    let function = function.trim_start_matches('_');
     prefixes.iter().any(|p| match p.strip_prefix('*') {
         Some(part) => function.contains(part),
         None => function.starts_with(p),
@@ -335,29 +299,11 @@ const LOCK_CALLERS: [&[&str]; LOCKS.len()] = [
         "vma_refcount",
         "mmap_read",
     ],
-    &[
-        "pte_",
-        "__pte",
-        "pmd_",
-        "__pmd",
-        "do_anonymous_page",
-        "do_huge_pmd",
-        "__do_huge_pmd",
-        "set_pte_range",
-        "finish_fault",
-    ],
-    &[
-        "rmqueue",
-        "__rmqueue",
-        "free_pcppages",
-        "free_one_page",
-        "free_unref",
-        "free_frozen",
-        "get_page_from_freelist",
-    ],
-    &["folio_batch", "__folio_batch", "folio_lruvec", "lru_", "__lru_", "folio_add_lru"],
+    &["pte_", "pmd_", "do_anonymous_page", "do_huge_pmd", "set_pte_range", "finish_fault"],
+    &["rmqueue", "free_pcppages", "free_one_page", "free_unref", "free_frozen", "get_page_from_freelist"],
+    &["folio_batch", "folio_lruvec", "lru_", "folio_add_lru"],
     // Of no lock in particular.
-    &["__rcu_read", "rcu_read"],
+    &["rcu_read"],
 ];
 
 /// Which of [`LOCKS`] a stack of the fault path takes, waits for or gives up: an index. `None` for a stack whose
@@ -373,7 +319,7 @@ pub fn lock_of(stack: &[String]) -> Option<usize> {
 
 /// Index of the phase of a stack of the fault path.
 fn phase_of(stack: &[String]) -> usize {
-    let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "__handle_mm_fault", "handle_pte_fault"]);
+    let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "handle_pte_fault"]);
     match stack.first() {
         // The large dispatchers belong to no phase.
         Some(leaf) if !generic(&leaf) => PHASES.len(),

@@ -17,9 +17,9 @@ use crate::observation::Host;
 use crate::program::{Memory, Program};
 use crate::sites::{BlockLives, SiteRow};
 use crate::tuning::{
-    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, JUDGED_RECORDS, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE,
-    POPULATE_SAVES, QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, RUN_FROM_BYTES, START_PART, THP_PER_BLOCK,
-    THP_SAVES, UNCURED_SHARE, WHOLE_SHARE,
+    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, JUDGED_RECORDS, MIN_GAIN, NOTED_SHARE, PATTERN_SHARE,
+    POPULATE_SAVES, QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES,
+    WHOLE_SHARE,
 };
 
 /// Cures for the faults of a site.
@@ -198,6 +198,10 @@ const RULES: [Rule; 7] = [
     },
 ];
 
+/// glibc's M_MMAP_THRESHOLD at start, in bytes (mallopt(3)); every freed block raises it, up to 32 MiB.
+const MMAP_THRESHOLD_BYTES: u64 = 128 << 10;
+/// Length from which on `faultless run` serves a block, in bytes (its `--threshold`).
+const RUN_FROM_BYTES: u64 = 64 << 10;
 /// The largest threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)).
 const MMAP_THRESHOLD_MOST_BYTES: u64 = 32 << 20;
 /// A block's header, and the rounding of its length, take less.
@@ -342,7 +346,7 @@ pub(crate) fn why_none(remedies: &[Remedy], records: u64, faults: u64) -> Option
         ));
     }
     let Some(first) = remedies.first() else {
-        return Some(format!("each makes less than {} of the time in faults", Percent(UNCURED_SHARE)));
+        return Some(format!("each makes less than {} of the time in faults", Percent(NOTED_SHARE)));
     };
     let is_small = remedies.iter().all(|remedy| remedy.why == NOT_WORTH);
     Some(match (is_small, remedies.len()) {

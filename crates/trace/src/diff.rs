@@ -34,7 +34,6 @@ use crate::profile::{Profile, Selected, Weighted};
 use crate::recording::Recording;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
-pub use comparable::Refusal;
 pub use kernel::{KernelDiff, KernelRow, KernelSide};
 pub use price::{Price, PriceSource};
 
@@ -156,6 +155,17 @@ pub enum Class {
 impl Class {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Added, Self::Removed, Self::Grown, Self::Shrunk, Self::Unchanged];
+
+    /// Of a row that some run before and some run after has.
+    fn of([before, after]: [bool; 2], is_significant: bool, is_grown: bool) -> Self {
+        match () {
+            () if !is_significant => Self::Unchanged,
+            () if !before => Self::Added,
+            () if !after => Self::Removed,
+            () if is_grown => Self::Grown,
+            () => Self::Shrunk,
+        }
+    }
 
     /// As a word.
     pub fn word(self) -> &'static str {
@@ -281,7 +291,7 @@ impl Diff {
     /// # Errors
     /// Counts with different meanings (root and user), grouping by allocating site without allocations, or an
     /// empty side.
-    pub fn new(before: &[Run], after: &[Run], settings: &Settings) -> Result<Self, Refusal> {
+    pub fn new(before: &[Run], after: &[Run], settings: &Settings) -> Result<Self, String> {
         comparable::check(before, after, settings)?;
         let runs: Vec<&Run> = before.iter().chain(after).collect();
         let table = Table::new(&runs, settings);
@@ -411,13 +421,8 @@ fn row(name: &str, [before, after]: [&[Estimate]; 2], judged: &Judged, judge: &J
         Cause::Price => price > Some(1.0),
         Cause::Both => time_ns.difference.value > 0.0,
     };
-    let class = match (seen(before), seen(after)) {
-        _ if !(faults.significant || time_ns.significant) => Class::Unchanged,
-        (false, _) => Class::Added,
-        (_, false) => Class::Removed,
-        _ if grown => Class::Grown,
-        _ => Class::Shrunk,
-    };
+    let is_significant = faults.significant || time_ns.significant;
+    let class = Class::of([seen(before), seen(after)], is_significant, grown);
     let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
     DiffRow {
         name: name.to_owned(),

@@ -331,15 +331,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_steal_each_others_end() {
-        let records =
-            vec![enter(10, 1, 0x5000), enter(20, 2, 0x5000), end(30, 2, 0x5000), end(70, 1, 0x5000)];
-        let faults = observe(records, vec![]);
-        let durations: Vec<_> = faults.faults.iter().map(|f| (f.tid, f.duration_ns, f.in_flight)).collect();
-        assert_eq!(durations, [(1, Some(60), 1), (2, Some(10), 2)]);
-    }
-
-    #[test]
     fn a_fault_near_a_reading_of_a_counter_is_timed_but_speaks_for_no_other() {
         let window =
             |begin_ns| Window { begin_ns, end_ns: begin_ns + 1_000_000, faults: 3, recorded: true, lost: 0 };

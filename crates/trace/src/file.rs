@@ -20,7 +20,7 @@ mod read;
 mod write;
 
 pub use line::Line;
-pub use read::{Unreadable, read};
+pub use read::read;
 pub use write::Writer;
 
 /// Version of the format that is written, and the newest that is read.

@@ -19,14 +19,14 @@ use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::observation::{Exit, Host, SourceNote, What};
-use crate::profile::{Profile, Selected};
+use crate::profile::{Profile, Selected, Selection};
 use crate::program::Program;
 use crate::recording::{Recording, Settings};
-use crate::sites::{Group, NO_BLOCK, RECORDER, SiteRow, Sites};
+use crate::sites::{Group, Grouping, NO_BLOCK, RECORDER, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tree::{Node, Shape};
-use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
+use crate::tuning::{MOST_SHARE, MOST_SITES, NAMED_SITES, NOTED_SHARE};
 
 /// The request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -213,7 +213,8 @@ impl Findings {
         let profile = Profile::of(&faults, observation, &recording.stacks);
         let stat = Stat::of(observation, &faults, &profile);
         let selection = wanted.filter.select(recording, &profile)?;
-        let group = |by| Sites::of(recording, &profile, by, &selection);
+        let grouping = Grouping::new(recording, &profile);
+        let group = |by| grouping.sites(by, &selection);
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
@@ -245,12 +246,12 @@ impl Findings {
                 })
             };
             let programs = of.rows.iter().filter(|row| row.label != RECORDER);
-            let cured = programs.take(CURED_SITES).map(|row| (row.share, remedy(row)));
-            let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
+            let cured = programs.take(NAMED_SITES).map(|row| (row.share, remedy(row)));
+            let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= NOTED_SHARE;
             cured.filter(is_told).map(|(_, remedy)| remedy).collect()
         };
         // The answer is about the run, the tables and cures about what is shown of it.
-        let whole = selection.is_part().then(|| Sites::new(recording, &profile, Group::Site));
+        let whole = selection.is_part().then(|| grouping.sites(Group::Site, &Selection::default()));
         let whole = whole.as_ref().unwrap_or(&sites);
         let (of_run, remedies) = (remedies_of(whole), remedies_of(&sites));
         // Without an end no curve is known, and nothing rules a cure out.

@@ -52,31 +52,69 @@ pub enum Kind {
     BeforeExec,
 }
 
+/// What a fault of a kind adds to the resident anonymous memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Adds {
+    /// None: pages of files and the zero page; a copy after a fork replaces a page that was counted already; swapped and
+    /// file pages that a major fault brings are not fresh.
+    Nothing,
+    /// A base page.
+    Page,
+    /// A huge page.
+    HugePage,
+    /// A base page, or nothing: the kind does not tell.
+    Unknown,
+}
+
+/// What is known of a kind.
+struct Facts {
+    kind: Kind,
+    words: &'static str,
+    /// A minor fault taken in user mode.
+    is_user: bool,
+    /// It takes a page that kept memory could have served. A mapping gets bss, stacks and copies of files only once.
+    is_fresh: bool,
+    adds: Adds,
+}
+
+const fn facts(kind: Kind, words: &'static str, is_user: bool, is_fresh: bool, adds: Adds) -> Facts {
+    Facts { kind, words, is_user, is_fresh, adds }
+}
+
+const FACTS: [Facts; KINDS] = {
+    use Adds::{HugePage, Nothing, Page, Unknown};
+    [
+        facts(Kind::MmapFirstWrite, "first write, mmap", true, true, Page),
+        facts(Kind::HeapFirstWrite, "first write, heap", true, true, Page),
+        facts(Kind::BssFirstWrite, "first write, bss", true, false, Page),
+        facts(Kind::FirstTouch, "first touch", true, true, Page),
+        facts(Kind::Thp, "transparent huge page", true, true, HugePage),
+        facts(Kind::ZeroPageRead, "zero-page read", true, false, Nothing),
+        facts(Kind::WriteAfterZeroRead, "write after zero-page read", true, true, Page),
+        facts(Kind::CowAfterFork, "copy on write after fork", true, false, Nothing),
+        facts(Kind::Stack, "stack", true, false, Page),
+        facts(Kind::FileRead, "file: code, read-only data", true, false, Nothing),
+        facts(Kind::FilePrivateWrite, "file: private write", true, false, Page),
+        facts(Kind::Shared, "shared memory", true, false, Nothing),
+        facts(Kind::Unplaced, "in no known mapping", true, true, Unknown),
+        facts(Kind::UserUnknown, "user mode, kind unknown", true, true, Unknown),
+        facts(Kind::KernelMode, "taken in kernel mode", false, true, Page),
+        facts(Kind::Populate, "populated without a trap", false, true, Page),
+        facts(Kind::KernelOrPopulate, "in kernel mode or populated", false, true, Page),
+        facts(Kind::Major, "major (I/O)", false, false, Nothing),
+        facts(Kind::Unknown, "kind unknown", false, true, Unknown),
+        facts(Kind::BeforeExec, "faultless's own", false, false, Nothing),
+    ]
+};
+
 impl Kind {
+    fn facts(self) -> &'static Facts {
+        &FACTS[self as usize]
+    }
+
     /// As a reader sees it.
     pub fn words(self) -> &'static str {
-        match self {
-            Self::MmapFirstWrite => "first write, mmap",
-            Self::HeapFirstWrite => "first write, heap",
-            Self::BssFirstWrite => "first write, bss",
-            Self::FirstTouch => "first touch",
-            Self::Thp => "transparent huge page",
-            Self::ZeroPageRead => "zero-page read",
-            Self::WriteAfterZeroRead => "write after zero-page read",
-            Self::CowAfterFork => "copy on write after fork",
-            Self::Stack => "stack",
-            Self::FileRead => "file: code, read-only data",
-            Self::FilePrivateWrite => "file: private write",
-            Self::Shared => "shared memory",
-            Self::Unplaced => "in no known mapping",
-            Self::UserUnknown => "user mode, kind unknown",
-            Self::KernelMode => "taken in kernel mode",
-            Self::Populate => "populated without a trap",
-            Self::KernelOrPopulate => "in kernel mode or populated",
-            Self::Major => "major (I/O)",
-            Self::Unknown => "kind unknown",
-            Self::BeforeExec => "faultless's own",
-        }
+        self.facts().words
     }
 
     /// Whether it is the first touch of anonymous memory in base pages.
@@ -84,45 +122,27 @@ impl Kind {
         FIRST_TOUCHES.contains(&self)
     }
 
-    /// Whether a fault of this kind takes a page that kept memory could have served. A mapping gets bss,
-    /// stacks and copies of files only once.
+    /// Whether a fault of this kind takes a page that kept memory could have served.
     pub(crate) fn is_fresh(self) -> bool {
-        use Kind::{
-            BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
-            ZeroPageRead,
-        };
-        !matches!(
-            self,
-            BeforeExec
-                | BssFirstWrite
-                | CowAfterFork
-                | FilePrivateWrite
-                | FileRead
-                | Major
-                | Shared
-                | Stack
-                | ZeroPageRead
-        )
+        self.facts().is_fresh
     }
 
     /// Whether it is a minor fault taken in user mode.
     pub(crate) fn is_user(self) -> bool {
-        use Kind::{BeforeExec, KernelMode, KernelOrPopulate, Major, Populate, Unknown};
-        !matches!(self, BeforeExec | KernelMode | KernelOrPopulate | Major | Populate | Unknown)
+        self.facts().is_user
     }
 
-    /// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
-    /// and file pages that a major fault brings are not fresh.
+    /// What a fault adds to the resident anonymous memory.
+    pub(crate) fn adds(self) -> Adds {
+        self.facts().adds
+    }
+
+    /// The same in bytes; where that is unknown, a base page.
     pub(crate) fn anonymous_bytes(self, page_bytes: u64, thp_bytes: u64) -> f64 {
-        match self {
-            Self::Thp => thp_bytes.max(page_bytes) as f64,
-            Self::ZeroPageRead
-            | Self::CowAfterFork
-            | Self::FileRead
-            | Self::Shared
-            | Self::Major
-            | Self::BeforeExec => 0.0,
-            _ => page_bytes as f64,
+        match self.adds() {
+            Adds::Nothing => 0.0,
+            Adds::HugePage => thp_bytes.max(page_bytes) as f64,
+            Adds::Page | Adds::Unknown => page_bytes as f64,
         }
     }
 }
@@ -131,28 +151,16 @@ impl Kind {
 pub(crate) const KINDS: usize = Kind::BeforeExec as usize + 1;
 
 /// All kinds, by index.
-pub(crate) const ALL: [Kind; KINDS] = [
-    Kind::MmapFirstWrite,
-    Kind::HeapFirstWrite,
-    Kind::BssFirstWrite,
-    Kind::FirstTouch,
-    Kind::Thp,
-    Kind::ZeroPageRead,
-    Kind::WriteAfterZeroRead,
-    Kind::CowAfterFork,
-    Kind::Stack,
-    Kind::FileRead,
-    Kind::FilePrivateWrite,
-    Kind::Shared,
-    Kind::Unplaced,
-    Kind::UserUnknown,
-    Kind::KernelMode,
-    Kind::Populate,
-    Kind::KernelOrPopulate,
-    Kind::Major,
-    Kind::Unknown,
-    Kind::BeforeExec,
-];
+pub(crate) const ALL: [Kind; KINDS] = {
+    let mut all = [Kind::Unknown; KINDS];
+    let mut index = 0;
+    while index < KINDS {
+        assert!(FACTS[index].kind as usize == index);
+        all[index] = FACTS[index].kind;
+        index += 1;
+    }
+    all
+};
 
 /// Kinds that are the first touch of anonymous memory in base pages.
 pub(crate) const FIRST_TOUCHES: [Kind; 4] =
@@ -198,15 +206,5 @@ impl KindRow {
     /// A row with a count and nothing else.
     pub(crate) fn new(kind: Kind, faults: u64, source: Source) -> Self {
         Self { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_is_at_its_index() {
-        assert!(ALL.iter().enumerate().all(|(index, kind)| *kind as usize == index));
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::Kind;
+use crate::kind::{Adds, Kind};
 use crate::measurement::Interval;
 use crate::tuning::OFFSET_SHARE;
 
@@ -88,15 +88,10 @@ impl Host {
     /// (fault-around maps several), the zero page, shared memory and unknown kinds, and for a write after a
     /// fork: the page was resident before, and is copied only while another process has it too.
     pub fn bytes_made_resident(&self, kind: Kind) -> Option<f64> {
-        use Kind::{
-            BssFirstWrite, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode, KernelOrPopulate,
-            MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
-        };
-        match kind {
-            Thp => Some(self.thp_bytes as f64),
-            MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead | Stack
-            | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => Some(self.page_bytes as f64),
-            _ => None,
+        match kind.adds() {
+            Adds::HugePage => Some(self.thp_bytes as f64),
+            Adds::Page => Some(self.page_bytes as f64),
+            Adds::Nothing | Adds::Unknown => None,
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Figures of one run, compared with each other -> the disagreements, and the source to believe.
 //!
-//! In: `Facts`, every figure of a run that a second source bounds. Out: [`Disagreement`]s, none for a sound
-//! run. A check reports only a difference beyond the known error of both sources. `profile::totals` then cuts
-//! or widens the figure.
+//! In: `Facts`, a run and its figures. Out: [`Disagreement`]s, none for a sound run. A check reports only a difference
+//! beyond the known error of both sources. `profile::totals` then cuts or widens the figure.
 //!
 //! Nothing here corrects a figure or compares runs.
 
+mod bound;
 mod checks;
-mod facts;
 
 use std::fmt;
 
@@ -15,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Bytes, Count, Nanos};
 
-pub(crate) use checks::check;
-pub(crate) use facts::{Facts, TimeBound, time_bound};
+pub(crate) use bound::{TimeBound, time_bound};
+pub(crate) use checks::{Facts, check};
 
 /// Two sources that can't both be right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

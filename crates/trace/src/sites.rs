@@ -127,25 +127,46 @@ struct Sum {
 impl Sites {
     /// Groups the faults of a recording.
     pub fn new(recording: &Recording, profile: &Profile, by: Group) -> Self {
-        Self::of(recording, profile, by, &Selection::default())
+        Grouping::new(recording, profile).sites(by, &Selection::default())
+    }
+}
+
+/// What all tables of a recording need, worked out once.
+pub(crate) struct Grouping<'a> {
+    profile: &'a Profile,
+    naming: Naming<'a>,
+    /// For each fault.
+    refaulted: Vec<bool>,
+    /// For each fault: it copied for a child that then ran another program.
+    spawned: Vec<bool>,
+}
+
+impl<'a> Grouping<'a> {
+    pub(crate) fn new(recording: &'a Recording, profile: &'a Profile) -> Self {
+        let spawns = Spawns::new(&recording.observation);
+        let is_spawned =
+            |fault: &Weighted| fault.kind == Kind::CowAfterFork && spawns.cover(fault.pid, fault.time_ns);
+        Self {
+            profile,
+            naming: Naming::new(recording, profile),
+            refaulted: refault::refaulted(profile),
+            spawned: profile.faults.iter().map(is_spawned).collect(),
+        }
     }
 
-    /// Groups the selected faults of a recording. Shares are of the whole run, so the rows of all parts of a
-    /// run add up to it.
-    pub fn of(recording: &Recording, profile: &Profile, by: Group, selection: &Selection) -> Self {
-        let naming = Naming::new(recording, profile);
+    /// Groups the selected faults. Shares are of the whole run, so the rows of all parts of a run add up to it.
+    pub(crate) fn sites(&self, by: Group, selection: &Selection) -> Sites {
+        let Self { profile, naming, .. } = self;
+        let observation = &naming.recording.observation;
         let mut keys = Keys::default();
         let mut owners = Keys::default();
-        let host = &recording.observation.host;
-        let refaulted = refault::refaulted(profile);
-        let spawns = Spawns::new(&recording.observation);
+        let host = &observation.host;
         let (mut all, mut shown) = (Sum::new(), Sum::new());
         let mut sums: Vec<Sum> = Vec::new();
-        let faults = profile.faults.iter().zip(&profile.basis).zip(refaulted);
-        for (index, ((fault, basis), refaulted)) in faults.enumerate() {
-            let spawned = fault.kind == Kind::CowAfterFork && spawns.cover(fault.pid, fault.time_ns);
-            let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
-            let key = selection.holds(index).then(|| keys.number(by, fault, profile, &naming));
+        for (index, (fault, basis)) in profile.faults.iter().zip(&profile.basis).enumerate() {
+            let (refaulted, spawned) = (self.refaulted[index], self.spawned[index]);
+            let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, naming));
+            let key = selection.holds(index).then(|| keys.number(by, fault, profile, naming));
             sums.resize_with(sums.len().max(key.map_or(0, |key| key + 1)), Sum::new);
             let row = key.and_then(|key| sums.get_mut(key));
             let shown = key.map(|_| &mut shown);
@@ -171,7 +192,7 @@ impl Sites {
                 *sums[key].owners.entry(owner).or_default() += weight;
             }
         }
-        let calibration = recording.observation.calibration;
+        let calibration = observation.calibration;
         let offset_doubt_ns = calibration.map_or(0.0, |found| found.offset_doubt_ns());
         let whole = Whole { all: &all.tally, doubt: profile.doubt, offset_doubt_ns, huge: profile.huge };
         let mut sum = all.row(&whole, None);
@@ -188,7 +209,7 @@ impl Sites {
             .is_part()
             .then(|| SiteRow { label: "shown".to_owned(), ..shown.row(&whole, Some(all_ns)) });
         let mut lives = match by {
-            Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
+            Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, naming)),
             _ => Vec::new(),
         };
         sums.resize_with(sums.len().max(lives.len()), Sum::new);
@@ -210,7 +231,7 @@ impl Sites {
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        Self { by, rows, all: SiteRow { label: "all".to_owned(), ..sum }, shown }
+        Sites { by, rows, all: SiteRow { label: "all".to_owned(), ..sum }, shown }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::findings::lost_of;
 use crate::kind::Kind;
 use crate::measurement::Count;
 use crate::observation::{Level, What};
-use crate::profile::{Profile, Selected};
+use crate::profile::{Profile, Selected, Weighted};
 use crate::recording::{Frame, Loss, Recording, Stacks};
 use crate::stat::lost_clause;
 
@@ -163,7 +163,7 @@ pub struct Lane {
 }
 
 /// Functions of the kernel in which a thread gives memory back or changes its mappings.
-const MANAGING: [&str; 12] = [
+const MANAGING: [&str; 10] = [
     "munmap",
     "madvise",
     "mremap",
@@ -174,8 +174,6 @@ const MANAGING: [&str; 12] = [
     "unmap_region",
     "unmap_vmas",
     "zap_page_range",
-    "process_madvise",
-    "ksys_mmap_pgoff",
 ];
 
 /// For each stack whether it leads through the kernel's management of memory.
@@ -194,7 +192,7 @@ pub fn managing(stacks: &Stacks) -> Vec<bool> {
 /// What faults have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Class {
-    /// The stack that allocated the touched block.
+    /// Their kind.
     pub kind: Kind,
     /// They needed I/O.
     pub major: bool,
@@ -229,22 +227,23 @@ impl Timeline {
         let recorded = coverage(&found, begin_ns, end_ns);
         let mut threads = threads::Threads::new(begin_ns, end_ns, recording);
         let mut classes = Classes::new(profile);
+        let class = |fault: &Fault, weighted: Option<&Weighted>| Class {
+            kind: fault.kind,
+            major: fault.kind == Kind::Major,
+            kernel: fault.kernel,
+            stack: fault.stack,
+            owner: weighted.and_then(|w| profile.allocated_by(w)),
+            mapping: weighted.map(|w| w.mapping),
+            in_flight: fault.in_flight,
+            weight: 1,
+            cost_ns: 0,
+        };
         for fault in &found.faults {
             if let Some(lane) = threads.at(fault.pid, fault.tid, fault.enter_ns) {
                 let weighted = classes.weighted(fault.enter_ns, fault.tid);
                 let is_timed = fault.kind != Kind::Major && fault.duration_ns.is_some();
                 lane.recorded_ns += weighted.filter(|_| is_timed).map_or(0.0, |w| w.cost_ns);
-                let class = classes.number(Class {
-                    kind: fault.kind,
-                    major: fault.kind == Kind::Major,
-                    kernel: fault.kernel,
-                    stack: fault.stack,
-                    owner: weighted.and_then(|w| profile.allocated_by(w)),
-                    mapping: weighted.map(|w| w.mapping),
-                    in_flight: fault.in_flight,
-                    weight: 1,
-                    cost_ns: 0,
-                });
+                let class = classes.number(class(fault, weighted));
                 lane.faults.push((fault.enter_ns, fault.duration_ns, fault.addr, class));
             }
         }
@@ -254,27 +253,18 @@ impl Timeline {
             let next = recorded.partition_point(|span| span.0 <= time_ns);
             next > 0 && time_ns < recorded[next - 1].1
         };
-        for (fault, weight) in &found.samples {
-            let &Fault { enter_ns, pid, tid, addr, kernel, stack, .. } = fault;
-            let (major, weight) = (fault.kind == Kind::Major, *weight);
-            if is_recorded(enter_ns) {
-                continue;
-            }
-            let Some(lane) = threads.at(pid, tid, enter_ns) else { continue };
-            let weighted = classes.weighted(enter_ns, tid);
-            let otherwise = if major { Kind::Major } else { Kind::UserUnknown };
+        for (fault, weight) in found.samples.iter().filter(|(fault, _)| !is_recorded(fault.enter_ns)) {
+            let Some(lane) = threads.at(fault.pid, fault.tid, fault.enter_ns) else { continue };
+            let weighted = classes.weighted(fault.enter_ns, fault.tid);
+            let otherwise = if fault.kind == Kind::Major { Kind::Major } else { Kind::UserUnknown };
             let class = classes.number(Class {
                 kind: weighted.map_or(otherwise, |w| w.kind),
-                major,
-                kernel,
-                stack,
-                owner: weighted.and_then(|w| profile.allocated_by(w)),
-                mapping: weighted.map(|w| w.mapping),
                 in_flight: 0,
-                weight: weighted.map_or(weight, |w| w.faults.round() as u64),
-                cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |weighted| weighted.time_ns())),
+                weight: weighted.map_or(*weight, |w| w.faults.round() as u64),
+                cost_ns: two_digits(weighted.map_or(*weight as f64 * mean_ns, Weighted::time_ns)),
+                ..class(fault, weighted)
             });
-            lane.faults.push((enter_ns, None, addr, class));
+            lane.faults.push((fault.enter_ns, None, fault.addr, class));
         }
         for fault in &profile.faults {
             if let Some(lane) = threads.at(fault.pid, fault.tid, fault.time_ns) {
@@ -355,7 +345,7 @@ impl<'a> Classes<'a> {
         Self { classes: Vec::new(), numbers: HashMap::new(), profile }
     }
 
-    fn weighted(&self, time_ns: u64, tid: u32) -> Option<&'a crate::profile::Weighted> {
+    fn weighted(&self, time_ns: u64, tid: u32) -> Option<&'a Weighted> {
         let faults = &self.profile.faults;
         let from = faults.partition_point(|fault| fault.time_ns < time_ns);
         faults[from..].iter().take_while(|fault| fault.time_ns == time_ns).find(|fault| fault.tid == tid)

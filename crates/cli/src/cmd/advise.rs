@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
-        .map_err(|refusal| Failure(refusal.to_string()))?;
+        .map_err(Failure)?;
     let status = match (&interrupted, advice.winner) {
         (Some(_), _) => INTERRUPTED,
         (None, winner) => u8::from(winner.is_none()),

@@ -18,7 +18,7 @@ use faultless_console::{Failure, sink::Sink};
 use faultless_prof::{Kernel, Sources};
 use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
-use faultless_trace::advice::Refusal;
+use faultless_trace::advice::UNSTABLE_OUTPUT;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::Exit;
 use faultless_trace::rounds::{Arm, Run, Series};
@@ -186,7 +186,7 @@ impl Session<'_> {
                 );
             }
             if unrecorded.is_some_and(|hash| hash != run.stdout_hash) {
-                return Err(Failure(Refusal::UnstableOutput.to_string()).into());
+                return Err(Failure(UNSTABLE_OUTPUT.to_owned()).into());
             }
             if is_new && run.exit != Exit::Status(0) {
                 self.tell_failure(way, run.exit, &stderr_tail);

@@ -174,7 +174,7 @@ fn update(args: &Args, name: String) -> Result<Option<Checked>, Stop> {
 fn load(path: &Path) -> Result<Option<Budgets>, Failure> {
     let failure = |text: String| Failure(format!("{}: {text}", path.display()));
     match std::fs::read_to_string(path) {
-        Ok(text) => Budgets::parse(&text).map(Some).map_err(|error| failure(error.to_string())),
+        Ok(text) => Budgets::parse(&text).map(Some).map_err(failure),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failure(format!("{}; name a budget file with --budget", reason(&error)))),
     }

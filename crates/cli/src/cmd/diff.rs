@@ -122,7 +122,8 @@ pub(crate) fn run(args: Args) -> Outcome {
                 return Err(Failure(format!("--by kernel gives a table or JSON: leave {flag} out")));
             }
             let all = Filter::default();
-            let diff = KernelDiff::new(&runs(before, &all)?, &runs(after, &all)?, args.threshold / 100.0)?;
+            let diff = KernelDiff::new(&runs(before, &all)?, &runs(after, &all)?, args.threshold / 100.0)
+                .map_err(Failure)?;
             let text = match args.json {
                 true => report::kernel_json(&diff, &only),
                 false => report::kernel_text(&diff, &only, colour, columns),
@@ -134,7 +135,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let filter = args.filter.of_any_mode();
     let (before, after) = (runs(before, &filter)?, runs(after, &filter)?);
     let settings = Settings { by, threshold: args.threshold / 100.0, user_only };
-    let diff = Diff::new(&before, &after, &settings)?;
+    let diff = Diff::new(&before, &after, &settings).map_err(Failure)?;
     if let Some(sink) = page {
         sink.write(&report::html(&diff))?;
     }

@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             say(after[0].profile.selected.as_ref());
             let by = if settings.stack == Stack::Touch { By::Function } else { By::Alloc };
             let how = Settings { by, user_only: args.filter.user_only(), ..Settings::default() };
-            let diff = Diff::new(&before, &after, &how)?;
+            let diff = Diff::new(&before, &after, &how).map_err(Failure)?;
             diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));
             flame::difference(&diff, &before, &after, settings)
         }

@@ -130,7 +130,7 @@ impl Engine {
             let mut bytes = Vec::new();
             file.rewind()?;
             file.read_to_end(&mut bytes)?;
-            Ok((recorded.exit, faultless_trace::file::read(&bytes)?))
+            Ok((recorded.exit, faultless_trace::file::read(&bytes).map_err(Failure)?))
         })
     }
 

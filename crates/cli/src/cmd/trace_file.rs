@@ -54,7 +54,7 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     let read = if is_foreign {
         perfdata::read(&bytes).map_err(|error| error.to_string())
     } else {
-        file::read(&bytes).map_err(|error| error.to_string())
+        file::read(&bytes)
     };
     let mut recording = read.map_err(|error| Failure(format!("{name}: {error}")))?;
     // `record` adds all names when it finishes a file.

@@ -8,7 +8,11 @@ use crate::kind::{ALL, Kind};
 use crate::measurement::share_interval;
 use crate::observation::Window;
 use crate::profile::{Profile, Strata, Stratum, Weighted};
-use crate::tuning::{POOL_FAULTS, UNSEEN_PARTS};
+use crate::tuning::POOL_FAULTS;
+
+/// If n bursts all found the same, a part of 3/n of the program may differ from them with 95 % confidence
+/// (the rule of three: Hanley & Lippman-Hand, JAMA 249, 1983).
+const UNSEEN_PARTS: f64 = 3.0;
 
 /// Sampled faults of user mode, in the order of time.
 pub(super) struct Mix<'a>(Vec<&'a Weighted>);

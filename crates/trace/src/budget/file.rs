@@ -19,27 +19,6 @@ pub struct Budgets {
     pub budgets: Vec<Budget>,
 }
 
-/// Why a text is no budget file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadFile {
-    /// It has another version.
-    Version(u32),
-    /// It is not TOML, or a field is missing, unknown or of the wrong kind: where and what.
-    Text(String),
-}
-
-impl fmt::Display for BadFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Version(version) => write!(
-                f,
-                "version {version} of the budget file, and this program reads version {VERSION}; write it anew with --update"
-            ),
-            Self::Text(why) => write!(f, "{why}; mend the line, or write the file anew with --update"),
-        }
-    }
-}
-
 impl Default for Budgets {
     fn default() -> Self {
         Self { version: VERSION, budgets: Vec::new() }
@@ -50,8 +29,8 @@ impl Budgets {
     /// Reads a budget file.
     ///
     /// # Errors
-    /// It is none, or of another version.
-    pub fn parse(text: &str) -> Result<Self, BadFile> {
+    /// It is none, or of another version: where, what, and the remedy.
+    pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,
@@ -61,11 +40,13 @@ impl Budgets {
                 .span()
                 .map(|span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
             let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            BadFile::Text(line + error.message())
+            format!("{line}{}; mend the line, or write the file anew with --update", error.message())
         };
         let Version { version } = toml::from_str(text).map_err(bad)?;
         if version != VERSION {
-            return Err(BadFile::Version(version));
+            return Err(format!(
+                "version {version} of the budget file, and this program reads version {VERSION}; write it anew with --update"
+            ));
         }
         toml::from_str(text).map_err(bad)
     }

@@ -158,13 +158,13 @@ impl Checked {
         });
         self.growth = grown.collect();
         self.growth.sort_by_key(|growth| std::cmp::Reverse(growth.now - growth.before));
-        self.growth.truncate(t::GATE_SITES);
+        self.growth.truncate(t::NAMED_SITES);
         self
     }
 }
 
 /// The limit of a kind that the budget lacks: what such a kind may have had, and room above it.
 fn unseen(budget: &Budget) -> Limit {
-    let share = t::GATE_KIND_SHARE + t::GATE_ESTIMATE_SHARE;
+    let share = t::GATE_SHARE + t::GATE_ESTIMATE_SHARE;
     Limit { limit: (share * budget.faults.median as f64).max(t::GATE_PAGES) as u64, ..Limit::default() }
 }

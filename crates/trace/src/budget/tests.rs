@@ -115,7 +115,7 @@ fn a_budget_of_another_host_has_more_room_and_a_site_that_grew_exceeds_it() {
 
 #[test]
 fn a_bad_file_is_told_by_its_line() {
-    let said = |text: &str| Budgets::parse(text).unwrap_err().to_string();
+    let said = |text: &str| Budgets::parse(text).unwrap_err();
     assert!(said("version = 2").starts_with("version 2 of the budget file"), "{}", said("version = 2"));
     let missing = said("version = 1\n[[budget]]\nname = \"a\"\n");
     assert!(missing.starts_with("line 2: missing field"), "{missing}");

@@ -1,24 +1,12 @@
-//! Whether recordings can be compared: refusals, and warnings a sentence each.
+//! Whether recordings can be compared: refusals with the remedy, and warnings, a sentence each.
 
 use super::{By, Run, Settings};
 use crate::measurement::Count;
 use crate::recording::Header;
-use crate::tuning::{DIFF_KERNEL_SAMPLES, DIFF_LOST};
-
-/// Why recordings can't be compared, and the remedy; one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(String);
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refusal {}
+use crate::tuning::LOST_SHARE;
 
 /// Refuses what counts different things.
-pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Result<(), Refusal> {
+pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Result<(), String> {
     check_sides(before, after)?;
     let of_user = |run: &&Run| run.recording.header.settings.user_only;
     let [users, others] = [before, after].map(|runs| runs.iter().filter(of_user).count());
@@ -28,42 +16,31 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
             n if n == runs.len() => "counts those of user mode only",
             _ => "counts the kernel's faults in some recordings only",
         };
-        return Err(Refusal(format!(
+        return Err(format!(
             "before {}, after {}: record both the same way, both as root or both as a user; or give --user-only, which \
              compares the faults of user mode",
             word(users, before),
             word(others, after)
-        )));
+        ));
     }
     for (which, runs) in [("before", before), ("after", after)] {
         let has = |run: &Run| run.recording.header.settings.alloc_from_bytes.is_some();
         if settings.by == By::Alloc && !runs.iter().all(has) {
-            return Err(Refusal(format!(
+            return Err(format!(
                 "{which} holds no allocations; record it with --alloc, or group by function"
-            )));
+            ));
         }
     }
     Ok(())
 }
 
 /// Refuses a side without recordings.
-pub(super) fn check_sides(before: &[Run], after: &[Run]) -> Result<(), Refusal> {
+pub(super) fn check_sides(before: &[Run], after: &[Run]) -> Result<(), String> {
     if before.is_empty() || after.is_empty() {
         let which = if before.is_empty() { "before" } else { "after" };
-        return Err(Refusal(format!("there is no recording {which}; name at least one")));
+        return Err(format!("there is no recording {which}; name at least one"));
     }
     Ok(())
-}
-
-impl Refusal {
-    /// A recording without enough samples of the kernel in the fault path.
-    pub(super) fn few_kernel_samples(recording: &str, samples: u64) -> Self {
-        let remedy = "record as root, longer or with a higher --frequency";
-        Self(format!(
-            "recording {recording} has {} of the kernel in page faults, {DIFF_KERNEL_SAMPLES} are needed; {remedy}",
-            Count(samples).of("sample")
-        ))
-    }
 }
 
 /// Differences that make the figures less comparable. `of_kernels`: two kernels may be what is compared.
@@ -81,7 +58,7 @@ pub(super) fn warnings(before: &[Run], after: &[Run], of_kernels: bool) -> Vec<S
     for (name, run) in &runs {
         let faults = run.profile.faults.len() as u64;
         let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
-        if lost as f64 > DIFF_LOST * (faults as f64 + lost as f64) {
+        if lost as f64 > LOST_SHARE * (faults as f64 + lost as f64) {
             let (faults, lost) = (Count(faults).of("recorded fault"), Count(lost).of("record"));
             warnings.push(format!("recording {name} has {faults} and lost {lost}"));
         }

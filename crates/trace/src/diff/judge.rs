@@ -32,9 +32,9 @@ pub(super) struct Judged {
 
 /// A pair of figures, and its difference with the variation from run to run.
 #[derive(Clone, Copy, Debug)]
-struct Compared {
-    pair: Pair,
-    judged: Interval,
+pub(super) struct Compared {
+    pub(super) pair: Pair,
+    pub(super) judged: Interval,
 }
 
 /// The context for judging the rows of a table.
@@ -210,7 +210,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The test: two means and their difference, with `tail` beyond each of its ends.
-fn compare([a, b]: &[Spread; 2], tail: f64) -> Compared {
+pub(super) fn compare([a, b]: &[Spread; 2], tail: f64) -> Compared {
     let judged = b.less(a).interval(tail);
     let [a, b] = [a, b].map(Spread::measured);
     let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::judge::ONE_TAIL;
+use super::judge::{Compared, compare};
 use super::spread::{Spread, Value, common_spread};
-use super::{Class, Pair, Refusal, Run, comparable};
+use super::{Class, Pair, Run, comparable};
 use crate::findings::{FaultPath, bare};
-use crate::measurement::Interval;
+use crate::measurement::Count;
 use crate::tuning::{
     DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_KERNEL_SAMPLES, DIFF_KERNEL_SPREAD, DIFF_PRIOR_RUNS,
 };
@@ -79,9 +79,9 @@ impl KernelDiff {
     ///
     /// # Errors
     /// An empty side, or a recording with too few samples in the fault path.
-    pub fn new(before: &[Run], after: &[Run], threshold: f64) -> Result<Self, Refusal> {
+    pub fn new(before: &[Run], after: &[Run], threshold: f64) -> Result<Self, String> {
         comparable::check_sides(before, after)?;
-        let sampled = |runs: &[Run], which| -> Result<Vec<Sampled>, Refusal> {
+        let sampled = |runs: &[Run], which| -> Result<Vec<Sampled>, String> {
             runs.iter()
                 .enumerate()
                 .map(|(at, run)| Sampled::of(run, &format!("{which} {}", at + 1)))
@@ -129,7 +129,7 @@ impl KernelDiff {
 }
 
 impl Sampled {
-    fn of(run: &Run, name: &str) -> Result<Self, Refusal> {
+    fn of(run: &Run, name: &str) -> Result<Self, String> {
         let mut sampled = Self::default();
         for (stack, count) in FaultPath::of(&run.recording).into_iter().flat_map(|path| path.stacks) {
             let Some(leaf) = stack.first() else { continue };
@@ -137,7 +137,11 @@ impl Sampled {
             sampled.total += count;
         }
         if sampled.total < DIFF_KERNEL_SAMPLES {
-            return Err(Refusal::few_kernel_samples(name, sampled.total));
+            return Err(format!(
+                "recording {name} has {} of the kernel in page faults, {DIFF_KERNEL_SAMPLES} are needed; record as root, \
+                 longer or with a higher --frequency",
+                Count(sampled.total).of("sample")
+            ));
         }
         Ok(sampled)
     }
@@ -166,33 +170,24 @@ struct Judge {
 impl Judge {
     fn row(&self, function: String, sides: &[Shares; 2]) -> KernelRow {
         let allowed = |mean: f64| (self.allowed * mean).powi(2);
-        let [a, b] = [0, 1].map(|side| Spread::new(&sides[side], allowed, DIFF_PRIOR_RUNS));
-        let judged = b.less(&a).interval(self.tail);
-        let (a, b) = (a.measured(), b.measured());
-        let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
-        let difference = b.less(&a).interval(self.tail);
-        let is_seen = |side: usize| sides[side].iter().any(|run| run.0 > 0.0);
+        let spreads = sides.each_ref().map(|side| Spread::new(side, allowed, DIFF_PRIOR_RUNS));
+        let Compared { pair, judged } = compare(&spreads, self.tail);
+        let is_seen = sides.each_ref().map(|side| side.iter().any(|run| run.0 > 0.0));
         // No variation of a share explains that one side has no hit where the other lets many be expected.
         let expected = |of: usize, on: usize| {
             let least = sides[of].iter().map(|run| run.0).fold(f64::INFINITY, f64::min);
             least * (1.0 - 3.0 * DIFF_KERNEL_SPREAD) * self.samples[on] as f64
         };
-        let is_total = match (is_seen(0), is_seen(1)) {
-            (false, true) => expected(1, 0) >= DIFF_APPEARED_FAULTS,
-            (true, false) => expected(0, 1) >= DIFF_APPEARED_FAULTS,
+        let is_total = match is_seen {
+            [false, true] => expected(1, 0) >= DIFF_APPEARED_FAULTS,
+            [true, false] => expected(0, 1) >= DIFF_APPEARED_FAULTS,
             _ => false,
         };
         let is_sure = is_total || judged.low > 0.0 || judged.high < 0.0;
-        let significant = is_sure && difference.value.abs() >= self.threshold;
-        let class = match (is_seen(0), is_seen(1)) {
-            _ if !significant => Class::Unchanged,
-            (false, _) => Class::Added,
-            (_, false) => Class::Removed,
-            _ if difference.value > 0.0 => Class::Grown,
-            _ => Class::Shrunk,
-        };
-        let [before, after] = [a, b].map(|side| positive(side.interval(ONE_TAIL)));
-        KernelRow { function, class, share: Pair { before, after, difference, significant } }
+        let difference = pair.difference.value;
+        let significant = is_sure && difference.abs() >= self.threshold;
+        let class = Class::of(is_seen, significant, difference > 0.0);
+        KernelRow { function, class, share: Pair { significant, ..pair } }
     }
 }
 
@@ -282,9 +277,9 @@ mod tests {
         let (enough, few) = (run(&OLD, 500, 1), run(&OLD, 499, 2));
         let one = std::slice::from_ref(&enough);
         assert!(KernelDiff::new(one, one, 0.01).is_ok());
-        let told = KernelDiff::new(one, &[enough.clone(), few], 0.01).unwrap_err().to_string();
+        let told = KernelDiff::new(one, &[enough.clone(), few], 0.01).unwrap_err();
         assert!(told.contains("after 2 has 499 samples") && told.contains("as root"), "{told}");
-        let told = KernelDiff::new(&[Run::default()], &[enough], 0.01).unwrap_err().to_string();
+        let told = KernelDiff::new(&[Run::default()], &[enough], 0.01).unwrap_err();
         assert!(told.contains("before 1 has 0 samples"), "{told}");
     }
 }

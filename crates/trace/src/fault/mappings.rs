@@ -22,8 +22,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::observation::Map;
-use crate::tuning::{MAP_SHARED, MAP_STACK, PROT_EXEC, PROT_WRITE};
 
+/// `MAP_STACK` of Linux on x86-64 and aarch64; perf does not pass it on today, a recorder may.
+const MAP_STACK: u32 = 0x2_0000;
+/// `MAP_SHARED`.
+const MAP_SHARED: u32 = 0x01;
+/// `PROT_WRITE`.
+const PROT_WRITE: u32 = 0x2;
+/// `PROT_EXEC`.
+const PROT_EXEC: u32 = 0x4;
 /// Furthest that a stack may be seen to grow below its last record: eight times the usual limit, in bytes.
 const STACK_REACH_BYTES: u64 = 64 << 20;
 /// Largest guard below a thread's stack, in bytes; glibc's is a page.

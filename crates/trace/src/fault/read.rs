@@ -11,7 +11,9 @@ use super::{Fault, Faults, MapRecord, find_window};
 use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
 use crate::pairer::{Entry, Pairer};
-use crate::tuning::HUGE_PAGES;
+
+/// Base pages in a transparent huge page of unknown size: 2 MiB of 4 KiB.
+const HUGE_PAGES: u64 = 512;
 
 /// Where and how memory was touched.
 #[derive(Clone, Copy)]

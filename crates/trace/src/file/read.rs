@@ -1,6 +1,5 @@
 //! File -> recording. Any bytes at all give a recording or one clear refusal.
 
-use std::fmt;
 use std::io::Read;
 
 use lz4_flex::frame::FrameDecoder;
@@ -12,37 +11,6 @@ use crate::recording::{Header, Recording};
 /// First bytes of the skippable frame with a frame's length.
 const FRAME: [u8; 4] = MAGIC_LEN.to_le_bytes();
 
-/// Why a file is no trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unreadable {
-    /// It does not begin like one.
-    NotATrace,
-    /// It holds nothing.
-    Empty,
-    /// It was written by a newer version.
-    TooNew(String),
-    /// Not even its header can be read.
-    NoHeader,
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotATrace => f.write_str("no trace file; `faultless record` writes one"),
-            Self::Empty => f.write_str("an empty file: nothing was recorded into it; record again"),
-            Self::TooNew(version) => write!(
-                f,
-                "a trace of version {version}, and this program reads up to {VERSION}; use a newer faultless"
-            ),
-            Self::NoHeader => f.write_str(
-                "a trace file without a readable header: nothing was written into it; record again",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
-
 /// Whether `bytes` begin like a trace file.
 fn is_trace(bytes: &[u8]) -> bool {
     bytes.get(..4) == Some(&MAGIC.to_le_bytes())
@@ -53,19 +21,21 @@ fn is_trace(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The file is no trace, was written by a newer version, or has no readable header.
-pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
+pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     if bytes.is_empty() {
-        return Err(Unreadable::Empty);
+        return Err("an empty file: nothing was recorded into it; record again".to_owned());
     }
     if !is_trace(bytes) {
-        return Err(Unreadable::NotATrace);
+        return Err("no trace file; `faultless record` writes one".to_owned());
     }
     let mark_bytes = bytes.get(4..8).and_then(|len| len.try_into().ok()).map_or(0, u32::from_le_bytes);
     let frames = 8_usize.saturating_add(mark_bytes as usize).min(bytes.len());
     let version = String::from_utf8_lossy(&bytes[8 + MARK.len()..frames.max(8 + MARK.len())]);
     let version = version.trim();
     if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
-        return Err(Unreadable::TooNew(version.to_owned()));
+        return Err(format!(
+            "a trace of version {version}, and this program reads up to {VERSION}; use a newer faultless"
+        ));
     }
     let mut reader = Reader {
         header: None,
@@ -168,9 +138,10 @@ impl Reader {
         }
     }
 
-    fn finish(self) -> Result<Recording, Unreadable> {
+    fn finish(self) -> Result<Recording, String> {
         let Self { header, mut recording, unreadable_bytes, unknown_lines, .. } = self;
-        let header = header.ok_or(Unreadable::NoHeader)?;
+        let header = header
+            .ok_or("a trace file without a readable header: nothing was written into it; record again")?;
         if unreadable_bytes > 0 {
             recording.missing.push(format!("{unreadable_bytes} bytes of the file are damaged or cut off"));
         }

@@ -6,7 +6,7 @@ use crate::profile::{Basis, Profile};
 use crate::recording::{Frame, GENERATED, Module, Recording};
 use crate::sites::{NO_STACK, Sites};
 use crate::stat::{Stat, lost_records};
-use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
+use crate::tuning::NOTED_SHARE;
 
 /// Records that were lost, by the source that knows of most.
 pub fn lost_of(recording: &Recording) -> u64 {
@@ -71,7 +71,7 @@ pub(super) fn notes(
     }
     let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
     notes.extend(lost_records(coverage.lost, coverage.recorded + coverage.sampled));
-    if profile.doubt > DOUBT_SHARE * all {
+    if profile.doubt > NOTED_SHARE * all {
         notes.push(format!(
             "up to {} faults ({}) may be of short-lived threads that neither a sample nor a burst saw; record --all sees every one",
             Count(profile.doubt as u64),
@@ -80,7 +80,7 @@ pub(super) fn notes(
     }
     if !profile.faults.is_empty() && recording.stacks.stacks.is_empty() {
         notes.push("no stacks were recorded: who touched is not known".to_owned());
-    } else if coverage.unnamed > UNNAMED_SHARE && !profile.faults.is_empty() {
+    } else if coverage.unnamed > NOTED_SHARE && !profile.faults.is_empty() {
         notes.push(format!(
             "{} of the time is at places without a name: debug information (-g) or the package with debug symbols names them",
             Percent(coverage.unnamed)

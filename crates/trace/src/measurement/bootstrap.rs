@@ -3,7 +3,13 @@
 
 use super::{median, percentile_of_sorted, sorted};
 use crate::measurement::Interval;
-use crate::tuning::{RANK_BOOTSTRAP_FROM, RESAMPLES, SEED};
+
+/// Draws of a bootstrap. 1000 puts about 25 draws beyond each end of a 95 % interval (Efron & Tibshirani 1993, ch. 13).
+const RESAMPLES: usize = 1000;
+/// Values above which a median's bootstrap draws ranks (normal approximation, exact to a rank or two) and not values.
+const RANK_BOOTSTRAP_FROM: usize = 256;
+/// Seed of every bootstrap: the same input gives the same interval. No meaning.
+const SEED: u64 = 0x00fa_0117_1e55;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to draw resamples; not for secrets.
 #[derive(Clone, Debug)]

@@ -3,7 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
-use crate::tuning::{BEFORE_BIRTH_NS, FORKS_MAX, NEAR_BLOCKS_MAX};
+use crate::tuning::BEFORE_BIRTH_NS;
+
+/// Block addresses of one length class inspected near a faulting address. Live blocks do not overlap, so
+/// those before the right one are dead: an allocator reuses few places for one length. Only damaged files
+/// have more.
+const NEAR_BLOCKS_MAX: usize = 1024;
+/// Forks through which a block is searched in parents; a longer chain exists only in damaged files.
+const FORKS_MAX: usize = 64;
 
 /// A block from birth to death. A moved block is a new one, with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
+use crate::fault::Faults;
 use crate::kind::{ALL, Kind, KindRow, Source};
 use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
@@ -27,15 +28,6 @@ pub struct BeyondWait4 {
     pub faults: u64,
     /// CPU time, if it was counted.
     pub cpu_ns: u64,
-}
-
-/// The completeness of single faults.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exactness {
-    /// Every fault was recorded.
-    pub(crate) all: bool,
-    /// The pages mapped before and after are known.
-    pub(crate) pages: bool,
 }
 
 /// The exact parts of the total.
@@ -69,15 +61,16 @@ pub(crate) struct RowNotes {
     pub(crate) detail: Option<String>,
 }
 
-/// The rows, largest first, and their notes. Times are not filled in yet.
+/// The rows, largest first, and their notes. Times are not filled in yet. `is_complete`: every fault was recorded.
 pub(crate) fn rows(
     observation: &Observation,
     kinds: &Kinds,
-    known: Exactness,
-    counted_in_windows: u64,
+    found: &Faults,
+    is_complete: bool,
 ) -> (Vec<KindRow>, Option<BeyondWait4>, RowNotes) {
     // Without counts, as in a file of perf's, the recorded faults are the total.
     let counts = observation.counts;
+    let counted_in_windows = found.windows.iter().map(|window| window.faults).fold(0, u64::saturating_add);
     let is_counted = counts.user_faults.is_some() || counts.all_faults.is_some() || counted_in_windows > 0;
     let (user, kernel, major) = kinds.modes();
     let counts = match is_counted {
@@ -90,7 +83,7 @@ pub(crate) fn rows(
         _ => counts,
     };
     let parts = parts(&observation.usage, &counts, counted_in_windows, major.round() as u64);
-    let mut rows = user_rows(parts.user, kinds, known);
+    let mut rows = user_rows(parts.user, kinds, found.tells_pages, is_complete);
     let mut push = |kind, faults, source| {
         if faults > 0 {
             rows.push(KindRow::new(kind, faults, source));
@@ -201,7 +194,7 @@ fn has_past(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
-fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
+fn user_rows(user: u64, kinds: &Kinds, tells_pages: bool, is_complete: bool) -> Vec<KindRow> {
     let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
     if sampled <= 0.0 {
@@ -213,9 +206,9 @@ fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
     }
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
-        let source = if has_past(kind) && !known.pages {
+        let source = if has_past(kind) && !tells_pages {
             Source::Inferred
-        } else if known.all {
+        } else if is_complete {
             Source::Counted
         } else if kind == Kind::Thp {
             Source::Inferred
@@ -224,7 +217,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
         };
         // The upper bound of huge pages is a count, not a share.
         let scale = if kind == Kind::Thp { 1.0 } else { user as f64 / sampled };
-        let interval = (!known.all).then(|| {
+        let interval = (!is_complete).then(|| {
             let found = kinds.faults(kind);
             let (low, high) = ((found.low * scale).floor() as u64, (found.high * scale).ceil() as u64);
             (low.min(faults), high.clamp(faults, user))
@@ -240,31 +233,6 @@ fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<KindRow> {
 mod tests {
     use super::*;
 
-    fn usage(minor_faults: u64, major_faults: u64) -> Usage {
-        Usage { minor_faults, major_faults, ..Usage::default() }
-    }
-
-    #[test]
-    fn root_sees_kernel_mode_apart_from_populate() {
-        let counts = Counts {
-            user_faults: Some(54),
-            all_faults: Some(8247),
-            major_faults: Some(2),
-            before_exec_faults: 6,
-            ..Counts::default()
-        };
-        let parts = parts(&usage(8263, 2), &counts, 0, 0);
-        assert_eq!((parts.major, parts.user, parts.kernel, parts.before_exec), (2, 52, 8193, 6));
-        assert_eq!((parts.rest, parts.rest_kind, parts.beyond), (12, Some(Kind::Populate), 0));
-    }
-
-    #[test]
-    fn a_user_gets_kernel_mode_and_populate_together() {
-        let counts = Counts { user_faults: Some(54), ..Counts::default() };
-        let parts = parts(&usage(8263, 0), &counts, 0, 0);
-        assert_eq!((parts.user, parts.rest, parts.rest_kind), (54, 8209, Some(Kind::KernelOrPopulate)));
-    }
-
     #[test]
     fn what_still_runs_is_told_and_has_its_cpu_time() {
         let usage = Usage { user_ns: 500_000, system_ns: 285_000, minor_faults: 20_082, ..Usage::default() };
@@ -278,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_a_set_user_id_program_hides_from_a_user_is_of_unknown_kind_and_said() {
-        let ran = Usage { system_ns: 9_000_000, ..usage(2494, 0) };
+        let ran = Usage { system_ns: 9_000_000, minor_faults: 2494, ..Usage::default() };
         let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
         let hidden = parts(&ran, &counts, 0, 0);
         assert_eq!((hidden.rest, hidden.rest_kind), (2494, Some(Kind::Unknown)));

@@ -6,7 +6,7 @@
 //! reports the disagreements found on the way.
 
 use super::kinds::Kinds;
-use super::rows::{self, BeyondWait4, Exactness};
+use super::rows::{self, BeyondWait4};
 use super::strata::Strata;
 use super::time::{self, FaultTime};
 use super::{Profile, Weighted};
@@ -54,15 +54,13 @@ impl Totals {
 
     /// Adds up a profile, reconciles it with the exact counts and the CPU time, and stores the totals in it.
     pub(crate) fn settle(profile: &mut Profile, found: &Faults, observation: &Observation) {
-        let strata = Strata::new(found, observation.counts.failed() > 0);
-        let known = Exactness { all: strata.is_complete(), pages: found.tells_pages };
+        let is_complete = Strata::new(found, observation.counts.failed() > 0).is_complete();
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
         let offset_doubt_ns = calibration.map_or(0.0, |found| found.offset_doubt_ns());
-        let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
         let major_seen = faults_of(profile, Mode::Major).round() as u64;
         let kinds = Kinds::new(profile, offset_doubt_ns);
-        let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, known, counted);
+        let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, found, is_complete);
         let (mut notes, details) = (said.notes, Vec::from_iter(said.detail));
         fit(profile, &rows);
         let kinds = Kinds::new(profile, offset_doubt_ns);
@@ -76,7 +74,7 @@ impl Totals {
         let cpu_ns = observation.usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns);
         let basis = time::Inputs {
             kinds: &kinds,
-            complete: known.all,
+            complete: is_complete,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
             offset_ns,
             huge: profile.huge,
@@ -88,15 +86,18 @@ impl Totals {
         notes.extend(note.filter(|_| !rows.is_empty()));
 
         let faults = rows.iter().map(|row| row.faults as f64).sum();
+        let bound = time_bound(observation, cpu_ns as f64, recorder_ns as f64, faults);
         let facts = Facts {
+            observation,
+            found,
+            rows: &rows,
             major_seen,
             beyond: beyond_wait4.map_or(0, |beyond| beyond.faults),
             time_ns: time.as_ref().map(|time| time.seconds.times(1e9)),
-            bound: time_bound(observation, cpu_ns as f64, recorder_ns as f64, faults),
-            ..Facts::new(observation, found, &rows)
+            bound,
         };
         let disagreements = reconcile::check(&facts);
-        if let (Some(time), Some(bound)) = (&mut time, facts.bound) {
+        if let (Some(time), Some(bound)) = (&mut time, bound) {
             let part = time.cut(&bound, cpu_ns as f64);
             if part < 1.0 {
                 cut(profile, &mut rows, part);
@@ -104,7 +105,7 @@ impl Totals {
             time.us_per_mib = time::us_per_mib(&rows, &observation.host);
         }
         if let Some(time) = &time {
-            let left = facts.bound.map_or(f64::MAX, |bound| bound.ns / 1e9 - time.seconds.low);
+            let left = bound.map_or(f64::MAX, |bound| bound.ns / 1e9 - time.seconds.low);
             bound_rows(&mut rows, time.seconds.high, left.max(0.0));
         }
         widen(&mut rows, &disagreements, observation);

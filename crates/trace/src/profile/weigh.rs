@@ -22,7 +22,7 @@ use super::strata::{Strata, Stratum};
 use crate::fault::{Fault, Faults};
 use crate::kind::Kind;
 use crate::observation::Observation;
-use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
+use crate::tuning::{COUNTERS_APART_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
 /// The faults that a recorded fault represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -184,7 +184,7 @@ fn all_seen(found: &Faults, user_faults: Option<u64>, whole: &[u64]) -> Option<f
     let whole: u64 = whole.iter().sum();
     let complete = found.windows.iter().all(|window| window.recorded && window.lost == 0);
     (complete && whole > 0).then_some(())?;
-    Some(user_faults? as f64 / whole as f64).filter(|each| (each - 1.0).abs() < ALL_SEEN_SHARE)
+    Some(user_faults? as f64 / whole as f64).filter(|each| (each - 1.0).abs() < COUNTERS_APART_SHARE)
 }
 
 /// Samples of minor faults taken per sample seen, at least 1.

@@ -1,6 +1,6 @@
 //! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
-use super::missing::{self, missing};
+use super::missing::{Part, missing};
 use super::{FaultTime, Kind, KindRow, Source, Stat, kernel_time, serial};
 use crate::avoid;
 use crate::fault::Faults;
@@ -65,21 +65,8 @@ impl Stat {
         details.extend(row_notes.iter().cloned());
         notes.extend(row_notes);
         let serialisation = serial::serialisation(faults, offset_ns);
-        let missing = missing(&missing::Inputs {
-            observation,
-            rows: &rows,
-            time: time.as_ref(),
-            no_curve,
-            has_curve: avoidable.is_some(),
-            serialisation: &serialisation,
-            has_kernel: kernel.is_some(),
-            no_phases,
-        });
         notes.extend(time.as_ref().and_then(wide));
-        // Without times the answer is a range, and the reader asks why.
-        let untimed = missing.iter().find(|missing| missing.part == missing::Part::Time);
-        notes.extend(untimed.map(|missing| format!("faults could not be timed: {}", missing.why)));
-        Stat {
+        let mut stat = Self {
             schema: Self::SCHEMA,
             command: observation.command.clone(),
             exit: observation.exit,
@@ -98,8 +85,14 @@ impl Stat {
             notes,
             details,
             immune: None,
-            missing,
-        }
+            missing: Vec::new(),
+        };
+        stat.missing = missing(&stat, no_curve, no_phases);
+        // Without times the answer is a range, and the reader asks why.
+        let untimed = stat.missing.iter().find(|missing| missing.part == Part::Time);
+        let untimed = untimed.map(|missing| format!("faults could not be timed: {}", missing.why));
+        stat.notes.extend(untimed);
+        stat
     }
 }
 

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::serial::ONE_THREAD;
-use super::{FaultTime, Kind, KindRow, Serialisation, Source};
-use crate::observation::{Observation, SourceNote};
+use super::{Kind, Serialisation, Source, Stat};
+use crate::observation::SourceNote;
 
 /// A missing part of the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,27 +53,16 @@ impl Part {
     }
 }
 
-/// The answer so far.
-pub(super) struct Inputs<'a> {
-    pub(super) observation: &'a Observation,
-    pub(super) rows: &'a [KindRow],
-    pub(super) time: Option<&'a FaultTime>,
-    /// The reason if there is no avoidable curve; `None` if there is one, or memory was not read.
-    pub(super) no_curve: Option<String>,
-    pub(super) has_curve: bool,
-    pub(super) serialisation: &'a Serialisation,
-    pub(super) has_kernel: bool,
-    /// Why there are no phases.
-    pub(super) no_phases: Option<String>,
-}
-
 /// The missing parts, in the order of the answer.
-pub(super) fn missing(known: &Inputs<'_>) -> Vec<Missing> {
+///
+/// `no_curve`: why there is no avoidable curve; `None` if there is one, or memory was not read. `no_phases`: the same of
+/// the phases of the kernel.
+pub(super) fn missing(known: &Stat, no_curve: Option<String>, no_phases: Option<String>) -> Vec<Missing> {
     let has = |kind| known.rows.iter().any(|row| row.kind == kind);
-    let denied = |name: &str| denied(&known.observation.sources, name);
+    let denied = |name: &str| denied(&known.sources, name);
     let events = || denied("page-faults:u").or_else(|| denied("fault pairs"));
-    let untimed = known.time.is_none_or(|time| time.source == Source::Calibrated);
-    let threads = match known.serialisation {
+    let untimed = known.time.as_ref().is_none_or(|time| time.source == Source::Calibrated);
+    let threads = match &known.serialisation {
         Serialisation::CannotSay { why } if why != ONE_THREAD && !untimed => {
             Some(format!("{why}; a longer run may bring them"))
         }
@@ -85,10 +74,10 @@ pub(super) fn missing(known: &Inputs<'_>) -> Vec<Missing> {
         (Part::Time, events().filter(|_| untimed)),
         (
             Part::Avoidable,
-            known.no_curve.clone().or_else(|| denied("/proc/PID/statm").filter(|_| !known.has_curve)),
+            no_curve.or_else(|| denied("/proc/PID/statm").filter(|_| known.avoidable.is_none())),
         ),
         (Part::Threads, threads),
-        (Part::Kernel, known.no_phases.clone().or_else(|| denied("cpu-clock").filter(|_| !known.has_kernel))),
+        (Part::Kernel, no_phases.or_else(|| denied("cpu-clock").filter(|_| known.kernel.is_none()))),
     ];
     if known.rows.is_empty() {
         return Vec::new();

@@ -426,7 +426,7 @@ fn counts_of_root_and_of_a_user_are_refused() {
     let mut user = run(&program(), QUIET);
     user.recording.header.settings.user_only = true;
     let refused = Diff::new(std::slice::from_ref(&root), std::slice::from_ref(&user), &Settings::default());
-    let said = refused.unwrap_err().to_string();
+    let said = refused.unwrap_err();
     assert!(said.contains("--user-only") && said.contains("record both"), "{said}");
     let settings = Settings { user_only: true, ..Settings::default() };
     let found = Diff::new(&[root], &[user], &settings).unwrap();
@@ -437,7 +437,7 @@ fn counts_of_root_and_of_a_user_are_refused() {
 fn allocating_sites_need_allocations_and_a_side_needs_a_recording() {
     let runs = [run(&program(), QUIET)];
     let settings = Settings { by: By::Alloc, ..Settings::default() };
-    let said = Diff::new(&runs, &runs, &settings).unwrap_err().to_string();
+    let said = Diff::new(&runs, &runs, &settings).unwrap_err();
     assert!(said.contains("--alloc"), "{said}");
     assert!(Diff::new(&runs, &[], &Settings::default()).is_err());
 }

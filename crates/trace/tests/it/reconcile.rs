@@ -7,7 +7,7 @@ use faultless_trace::stat::Kind;
 use faultless_trace::{Stat, observation::Access};
 
 use super::recorded;
-use super::scenario::{self, ANON, CODE, MIB};
+use super::scenario::{self, ANON, MIB};
 
 /// Every source, and no contradiction.
 fn sound() -> Observation {
@@ -79,16 +79,7 @@ fn plant_samples(o: &mut Observation) {
         time_ns: time_ns + n,
         pid: 1,
         tid: 1,
-        what: What::Sample {
-            addr: ANON + n * MIB,
-            ip: CODE,
-            kernel: false,
-            major: false,
-            access: Some(Access::Write),
-            stack: None,
-            weight: 1_000_000,
-            mapped_bytes: None,
-        },
+        what: scenario::sample(ANON + n * MIB, Access::Write, None, 1_000_000),
     };
     o.records.extend((0..10).map(sample));
     o.records.sort_by_key(|record| record.time_ns);

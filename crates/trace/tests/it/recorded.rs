@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{
-    Access, Calibration, Counts, Exit, Level, Map, Record, SourceNote, Usage, What, Window,
+    Access, Counts, Exit, Level, Map, Record, SourceNote, Usage, What, Window,
 };
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings};
 
-use super::scenario::{ANON, MIB, OFFSET_NS, PAGE, host};
+use super::scenario::{ANON, MIB, OFFSET_NS, PAGE, calibration, count_in_window, host, sample};
 
 /// Faults per sample.
 pub(crate) const PERIOD: u64 = 97;
@@ -42,15 +42,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn new(command: &str, duty: (u64, u64), seed: u64) -> Self {
         let mut r = Recording::default();
-        let calibration = Calibration {
-            truth_p50_ns: 1190.0,
-            pair_p50_ns: 1190.0 + OFFSET_NS as f64,
-            record_cost_ns: 640.0,
-            pages: 4096,
-            offset_error_ns: 0.0,
-            read_offset_ns: None,
-            mapped_offset_ns: None,
-        };
+        let calibration = calibration(1190.0, OFFSET_NS);
         r.observation.command = command.split(' ').map(str::to_owned).collect();
         r.observation.host = host();
         r.observation.calibration = Some(calibration);
@@ -159,18 +151,7 @@ impl Run {
         let period = self.r.header.settings.sample_period;
         if *since == period && period > 0 {
             *since = 0;
-            let (access, stack) = (Some(access), Some(stack));
-            let what = What::Sample {
-                addr,
-                ip: 1,
-                kernel: false,
-                major: false,
-                access,
-                stack,
-                weight: period,
-                mapped_bytes: None,
-            };
-            self.push(tid, what);
+            self.push(tid, sample(addr, access, Some(stack), period));
         }
         self.resident += PAGE;
         self.step(ns + 500);
@@ -218,19 +199,8 @@ impl Run {
             self.window.get_or_insert(new).faults += 1;
             return true;
         }
-        let phase = self.now % self.duty.1;
-        let recorded = phase < self.duty.0;
-        let begin_ns = self.now - phase + if recorded { 0 } else { self.duty.0 };
-        let begin_ns = begin_ns.max(self.first_end_ns);
-        let end_ns = self.now - phase + if recorded { self.duty.0 } else { self.duty.1 };
-        match &mut self.window {
-            Some(window) if window.begin_ns == begin_ns => window.faults += 1,
-            window => {
-                self.r.observation.windows.extend(window.take());
-                *window = Some(Window { begin_ns, end_ns, faults: 1, recorded, lost: 0 });
-            }
-        }
-        recorded
+        let since_ns = self.first_end_ns;
+        count_in_window(&mut self.r.observation, &mut self.window, self.duty, self.now, since_ns)
     }
 
     pub(crate) fn finish(mut self) -> (Recording, BTreeMap<String, Truth>) {
@@ -290,15 +260,19 @@ pub(crate) fn mixed(every_fault: bool) -> Recording {
     run.finish().0
 }
 
+/// Of each end of a fault whether it was major, to be changed.
+pub(crate) fn ends(recording: &mut Recording) -> impl Iterator<Item = &mut bool> {
+    recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
+        What::End { major, .. } => Some(major),
+        _ => None,
+    })
+}
+
 /// The same program on a cold disk: every 50th of its faults waits for it.
 pub(crate) fn cold() -> Recording {
     let mut cold = mixed(true);
+    let waits = ends(&mut cold).step_by(50).map(|major| *major = true).count() as u64;
     let observation = &mut cold.observation;
-    let ends = observation.records.iter_mut().filter_map(|record| match &mut record.what {
-        What::End { major, .. } => Some(major),
-        _ => None,
-    });
-    let waits = ends.step_by(50).map(|major| *major = true).count() as u64;
     observation.usage.major_faults = waits;
     observation.usage.minor_faults -= waits;
     observation.counts.major_faults = Some(waits);

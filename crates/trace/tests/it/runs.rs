@@ -3,7 +3,7 @@
 
 use faultless_trace::diff::Run;
 use faultless_trace::measurement::Rng;
-use faultless_trace::observation::{Calibration, Exit};
+use faultless_trace::observation::Exit;
 use faultless_trace::profile::{Basis, Profile, Totals, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
 use faultless_trace::stat::{FaultTime, Interval, Kind, KindRow, Source};
@@ -61,20 +61,11 @@ fn around(rng: &mut Rng, largest: f64) -> f64 {
 }
 
 pub(crate) fn header(conditions: &Conditions) -> Header {
-    let truth_p50_ns = 700.0 * conditions.calibrated;
     let every_fault = conditions.period == 1;
     Header {
         command: vec!["./program".into(), "input".into()],
         host: scenario::host(),
-        calibration: Some(Calibration {
-            truth_p50_ns,
-            pair_p50_ns: truth_p50_ns + 200.0,
-            record_cost_ns: 600.0,
-            pages: 4096,
-            offset_error_ns: 0.0,
-            read_offset_ns: None,
-            mapped_offset_ns: None,
-        }),
+        calibration: Some(scenario::calibration(700.0 * conditions.calibrated, 200)),
         settings: Settings {
             every_fault,
             sample_period: if every_fault { 0 } else { u64::from(conditions.period) },
@@ -138,13 +129,12 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
                 tid: 1,
                 addr: scenario::ANON + u64::from(at) * scenario::PAGE,
                 stack: Some(stacks.stacks.len() as u32 - 1),
-                block: None,
                 kind: Kind::MmapFirstWrite,
                 mapping,
                 kernel: site.stack.contains(&"copy_to_user"),
                 faults: weight,
                 cost_ns: weight * if conditions.period == 1 { cost_ns } else { price },
-                wait_ns: 0.0,
+                ..Weighted::default()
             });
         }
     }

@@ -37,15 +37,7 @@ impl Script {
             command: command.split(' ').map(str::to_owned).collect(),
             exit: Exit::Status(0),
             host: host(),
-            calibration: Some(Calibration {
-                truth_p50_ns: 1190.0,
-                pair_p50_ns: 1190.0 + OFFSET_NS as f64,
-                record_cost_ns: 640.0,
-                pages: 4096,
-                offset_error_ns: 0.0,
-                read_offset_ns: None,
-                mapped_offset_ns: None,
-            }),
+            calibration: Some(calibration(1190.0, OFFSET_NS)),
             ..Observation::default()
         };
         let duty = (on_ns, period_ns);
@@ -78,7 +70,7 @@ impl Script {
 
     /// A fault that does not advance the clock.
     pub(crate) fn timed_fault(&mut self, pid: u32, tid: u32, addr: u64, access: Access, ns: u64) {
-        let recorded = self.open_window();
+        let recorded = count_in_window(&mut self.o, &mut self.window, self.duty, self.now, 0);
         self.n += 1;
         self.faults += 1;
         if recorded {
@@ -119,21 +111,6 @@ impl Script {
         self.step(STEP_NS);
     }
 
-    fn open_window(&mut self) -> bool {
-        let phase = self.now % self.duty.1;
-        let recorded = phase < self.duty.0;
-        let begin = self.now - phase + if recorded { 0 } else { self.duty.0 };
-        let end = self.now - phase + if recorded { self.duty.0 } else { self.duty.1 };
-        match &mut self.window {
-            Some(window) if window.begin_ns == begin => window.faults += 1,
-            window => {
-                self.o.windows.extend(window.take());
-                *window = Some(Window { begin_ns: begin, end_ns: end, faults: 1, recorded, lost: 0 });
-            }
-        }
-        recorded
-    }
-
     /// Ends the program: `others` faults were taken without a user-mode event.
     pub(crate) fn finish(mut self, others: u64) -> Observation {
         self.step(1_000_000);
@@ -157,6 +134,48 @@ impl Script {
             source("/proc/PID/statm", "read every 0.5 ms"),
         ];
         self.o
+    }
+}
+
+/// Counts a fault in the window of its time: recording is on for the first part of every period, and windows begin at
+/// `since_ns` at the earliest. Whether the fault is recorded.
+pub(crate) fn count_in_window(
+    o: &mut Observation,
+    open: &mut Option<Window>,
+    (on_ns, period_ns): (u64, u64),
+    now: u64,
+    since_ns: u64,
+) -> bool {
+    let begin = now - now % period_ns;
+    let recorded = now - begin < on_ns;
+    let [begin_ns, end_ns] =
+        if recorded { [begin, begin + on_ns] } else { [begin + on_ns, begin + period_ns] };
+    let begin_ns = begin_ns.max(since_ns);
+    match open {
+        Some(window) if window.begin_ns == begin_ns => window.faults += 1,
+        window => {
+            o.windows.extend(window.take());
+            *window = Some(Window { begin_ns, end_ns, faults: 1, recorded, lost: 0 });
+        }
+    }
+    recorded
+}
+
+/// A sampled minor fault of user mode.
+pub(crate) fn sample(addr: u64, access: Access, stack: Option<u32>, weight: u64) -> What {
+    let (kernel, major, access, mapped_bytes) = (false, false, Some(access), None);
+    What::Sample { addr, ip: CODE, kernel, major, access, stack, weight, mapped_bytes }
+}
+
+pub(crate) fn calibration(truth_p50_ns: f64, offset_ns: u64) -> Calibration {
+    Calibration {
+        truth_p50_ns,
+        pair_p50_ns: truth_p50_ns + offset_ns as f64,
+        record_cost_ns: 640.0,
+        pages: 4096,
+        offset_error_ns: 0.0,
+        read_offset_ns: None,
+        mapped_offset_ns: None,
     }
 }
 

@@ -7,7 +7,7 @@ use faultless_trace::recording::{Recording, Stacks};
 use faultless_trace::sites::{Group, NO_STACK, SiteRow, Sites};
 use faultless_trace::stat::Kind;
 
-use super::recorded::{Run, Truth, mixed};
+use super::recorded::{Run, Truth, ends, mixed};
 use super::scenario::{ANON, MIB, PAGE};
 
 fn rows(recording: &Recording, by: Group) -> Sites {
@@ -164,33 +164,11 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
 }
 
 #[test]
-fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
-    let mut recording = mixed(true);
-    assert_eq!(Findings::new(&recording, &Wanted::default()).unwrap().wait_ns, 0.0);
-    let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
-        What::End { major, .. } => Some(major),
-        _ => None,
-    });
-    ends.take(100).for_each(|major| *major = true);
-    let (usage, counts) = (&mut recording.observation.usage, &mut recording.observation.counts);
-    (usage.major_faults, counts.major_faults) = (100, Some(100));
-    usage.minor_faults -= 100;
-    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).unwrap();
-    let all_ns = findings.tables[0].sites.all.time_ns.value;
-    let cpu_ns = findings.time_ns.unwrap().value;
-    assert!(findings.wait_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.wait_ns, "{cpu_ns} of {all_ns}");
-}
-
-#[test]
 fn a_major_fault_stands_for_itself_and_minor_ones_for_the_rest() {
     for complete in [true, false] {
         let mut recording = mixed(complete);
         let before = rows(&recording, Group::Kind).all.faults.value;
-        let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
-            What::End { major, .. } => Some(major),
-            _ => None,
-        });
-        ends.take(20).for_each(|major| *major = true);
+        ends(&mut recording).take(20).for_each(|major| *major = true);
         let all = rows(&recording, Group::Kind).all;
         let majors: f64 = all.kinds.iter().filter(|kind| kind.0 == Kind::Major).map(|kind| kind.1).sum();
         assert!((majors - 20.0).abs() < 1e-6, "{majors}");
@@ -230,11 +208,7 @@ fn a_sampled_fault_has_the_kind_that_its_site_has() {
 #[test]
 fn major_faults_that_were_lost_are_shared_among_those_that_are_there() {
     let mut recording = mixed(true);
-    let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
-        What::End { major, .. } => Some(major),
-        _ => None,
-    });
-    ends.take(20).for_each(|major| *major = true);
+    ends(&mut recording).take(20).for_each(|major| *major = true);
     recording.observation.counts.major_faults = Some(50);
     let majors = |recording: &Recording| -> f64 {
         let kinds = rows(recording, Group::Kind).all.kinds;
