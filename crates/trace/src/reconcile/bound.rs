@@ -8,8 +8,8 @@ use crate::tuning::{RECORDER_CERTAIN, TICK_NS, TICK_SPREADS};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeBound {
     pub(crate) ns: f64,
-    /// What times beyond it are cut to: the bound itself, or the estimate behind it.
-    pub(crate) likely_ns: f64,
+    /// The estimate behind the bound, if there is one: it takes the place of a time beyond the bound.
+    pub(crate) likely_ns: Option<f64>,
     pub(crate) source: &'static str,
 }
 
@@ -37,13 +37,13 @@ pub(crate) fn time_bound(
     let ticks_ns = processes(observation).unwrap_or(1) as f64 * 2.0 * TICK_NS;
     let ns = system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns);
     let clock_ns = observation.kernel.as_ref().and_then(fault_share).map(|share| share.times(all_ns));
-    let bound = |ns: f64, source| TimeBound { ns: ns.max(0.0), likely_ns: ns.max(0.0), source };
+    let bound = |ns: f64, source| TimeBound { ns: ns.max(0.0), likely_ns: None, source };
     let bounds = [
         Some(bound(cpu_ns, "the CPU time")),
         Some(bound(ns, "the system time, with the traps and the error of the kernel's clock")),
         clock_ns.map(|clock_ns| TimeBound {
             ns: clock_ns.high + trap_ns,
-            likely_ns: clock_ns.value + trap_ns,
+            likely_ns: Some(clock_ns.value + trap_ns),
             source: "the samples of the CPU clock in the fault path",
         }),
     ];
