@@ -34,9 +34,6 @@ pub(crate) struct Service(PathBuf);
 
 impl Service {
     /// Listens, and answers in the background. The caller holds the watch's lock, so no other service lives.
-    ///
-    /// # Errors
-    /// The folder can't be written, or the kernel refuses a thread.
     pub(crate) fn begin(chosen: &Chosen) -> Result<Self, Failure> {
         let path = chosen.location.folder.join(SOCKET);
         let failed = |error| Failure(format!("{}: {error}; searches will not be answered", path.display()));

@@ -60,9 +60,7 @@ pub(crate) struct BuildPlan<'a> {
 }
 
 /// Writes the segments of `plan`. No files make no segments.
-///
-/// # Errors
-/// A segment can't be written, or `progress` says to stop. Finished segments stay on disk until the next commit.
+/// If it fails, finished segments stay on disk until the next commit.
 pub(crate) fn build_segments(
     plan: &BuildPlan<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,

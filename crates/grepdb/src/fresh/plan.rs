@@ -32,9 +32,6 @@ pub(crate) struct UpdatePlan {
 }
 
 /// Walks the tree of `database`, and skips unchanged folders if it can.
-///
-/// # Errors
-/// As [`walk`].
 pub(crate) fn walk_again(database: &Database, inventory: &Inventory, threads: usize) -> Result<WalkResult> {
     let (location, rules) = (&database.location, &database.manifest.rules);
     let saved = FolderSnapshot::load(&location.folder, database.manifest.generation);

@@ -76,9 +76,6 @@ impl PostingCollector {
     }
 
     /// Adds the trigrams of the next chunk.
-    ///
-    /// # Errors
-    /// The temporary file can't be written.
     pub(crate) fn add(&mut self, trigrams: impl Iterator<Item = (Trigram, u16)>) -> Result<()> {
         for (Trigram(trigram), mask) in trigrams {
             let low = trigram & ((1 << LOW_BITS) - 1);
@@ -121,9 +118,6 @@ impl PostingCollector {
 
     /// Hands the section of lists for `chunks` chunks to `write`, part by part, and returns its directory. `threads`
     /// threads make the parts. At most that many wait in memory.
-    ///
-    /// # Errors
-    /// `write` fails, or the temporary file can't be read.
     pub(crate) fn finish(
         &self,
         chunks: u32,

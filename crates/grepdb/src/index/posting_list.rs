@@ -178,9 +178,6 @@ pub(crate) struct PostingList {
 }
 
 /// The list of `trigram` in `block`, if the block has one.
-///
-/// # Errors
-/// The block is damaged.
 pub(crate) fn find_list(
     block: ListBlock,
     bytes: &[u8],

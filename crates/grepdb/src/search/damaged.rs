@@ -65,9 +65,7 @@ pub(super) fn search_on_disk<'o, W: Write + Send>(
 }
 
 /// The text of a file on disk after its first `searched_bytes`.
-///
-/// # Errors
-/// The file can't be read, or it has changed.
+/// Fails if the file has changed.
 pub(super) fn rest_on_disk(root: &Path, entry: &FileEntry, searched_bytes: u64) -> Result<TextReader> {
     let path = disk_path(root, &entry.path);
     let read = || -> std::io::Result<TextReader> {

@@ -46,9 +46,6 @@ impl<'a, W> LargeText<'a, W> {
     }
 
     /// The text of `chunks`, without the line end that the database adds to a file.
-    ///
-    /// # Errors
-    /// It can't be read, or is damaged.
     pub(super) fn of(&mut self, chunks: Range<u32>) -> Result<ChunkText<TextBlock>> {
         let (begin, end) = (self.begin(chunks.start)?, self.begin(chunks.end)?.min(self.entry.text_bytes));
         let len = end.saturating_sub(begin) as usize;
@@ -104,9 +101,6 @@ impl<'a, W> LargeText<'a, W> {
     }
 
     /// The text from `chunk` on, as a stream.
-    ///
-    /// # Errors
-    /// The chunk table is damaged.
     pub(super) fn stream(mut self, chunk: u32) -> Result<TextStream<'a, W>> {
         let at = self.begin(chunk)?;
         Ok(TextStream { large: self, at, chunk, text: None, on_disk: None, trouble: None })

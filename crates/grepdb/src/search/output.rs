@@ -149,9 +149,6 @@ impl<W: Write> OutputSlot<'_, W> {
     }
 
     /// Writes what was added to the buffer, once that is much.
-    ///
-    /// # Errors
-    /// The output has failed.
     pub(crate) fn written(&mut self) -> io::Result<()> {
         if self.bytes.len() < COLLECT_BYTES {
             return Ok(());

@@ -174,9 +174,6 @@ impl Case {
 }
 
 /// Parses `patterns`.
-///
-/// # Errors
-/// A pattern is not a regular expression.
 pub(crate) fn parse<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Vec<Hir>> {
     patterns.iter().map(|pattern| expression(pattern.as_ref(), options)).collect()
 }

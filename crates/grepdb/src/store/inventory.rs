@@ -30,9 +30,6 @@ pub(crate) struct InventoryFile {
 
 impl Inventory {
     /// The files of `database`, without those whose text or entry is damaged.
-    ///
-    /// # Errors
-    /// The database can't be read.
     pub(crate) fn new(database: &Database, damage: &DamageLog) -> Result<Self> {
         let mut files = Vec::new();
         let mut segments = database.manifest.segments.clone();
@@ -70,9 +67,6 @@ impl Inventory {
 
 impl Database {
     /// Its intact files.
-    ///
-    /// # Errors
-    /// As [`Inventory::new`].
     pub(crate) fn inventory(&self) -> Result<Inventory> {
         Inventory::new(self, &DamageLog::read(&self.location.folder))
     }

@@ -74,9 +74,7 @@ impl DatabaseFolder {
     }
 
     /// Opens the segment that the manifest describes with `meta`.
-    ///
-    /// # Errors
-    /// As [`Segment::open`]. A missing segment, or another one, counts as damaged.
+    /// A missing segment, or another one, counts as damaged.
     pub(crate) fn open(&self, meta: &SegmentMeta) -> Result<Segment> {
         let path = self.segment_path(meta.number);
         let damaged = || Error::Damaged { path: path.clone(), part: DamagedPart::Segment };
@@ -93,9 +91,6 @@ impl DatabaseFolder {
     }
 
     /// Reads the manifest. Returns `None` if there is no database.
-    ///
-    /// # Errors
-    /// The manifest can't be read, is damaged, or has another version.
     pub(crate) fn manifest(&self) -> Result<Option<Manifest>> {
         let path = self.0.join(NAME);
         let bytes = match fs::read(&path) {
@@ -119,9 +114,7 @@ impl DatabaseFolder {
     }
 
     /// Creates the folder if necessary. Locks the database against other changes until the lock is dropped.
-    ///
-    /// # Errors
-    /// Another process holds the lock, or the folder can't be written.
+    /// Fails if another process holds it.
     pub(crate) fn lock(&self) -> Result<FileLock> {
         // The database holds the text of files that other users may not be allowed to read.
         let private = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
@@ -133,9 +126,7 @@ impl DatabaseFolder {
 
     /// Replaces the manifest, then removes all segments that it does not name. The new segments must be complete and
     /// synced, and the caller must hold the lock.
-    ///
-    /// # Errors
-    /// The manifest can't be written. The old one then stays in force.
+    /// If it can't be written, the old one stays in force.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         let path = self.0.join(NAME);
         let aside = self.0.join("manifest.new");
@@ -156,9 +147,6 @@ impl DatabaseFolder {
 
     /// Returns `written`. If it is an error, removes all segments from number `first` on: they may have filled the
     /// disk.
-    ///
-    /// # Errors
-    /// The error in `written`.
     pub(crate) fn remove_on_error<T>(&self, first: u64, written: Result<T>) -> Result<T> {
         if written.is_err() {
             remove(self.segments().filter(|path| number(path).is_none_or(|number| number >= first)));

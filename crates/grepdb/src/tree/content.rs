@@ -47,9 +47,7 @@ pub(crate) fn has_mark(head: &[u8]) -> bool {
 
 impl TextReader {
     /// Opens the file at `path`.
-    ///
-    /// # Errors
-    /// It is not a regular file, or can't be read.
+    /// Fails for anything but a regular file.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let mut file = faultless_os::file::open_regular(path)?;
         let mut head = vec![0; HEAD_BYTES];

@@ -63,9 +63,6 @@ pub(crate) struct PathMatcher {
 
 impl WalkRoot {
     /// The walk roots of the tree at `root`.
-    ///
-    /// # Errors
-    /// A glob or an expression is invalid.
     pub(crate) fn all(root: &Path, rules: &Rules) -> Result<Vec<Self>> {
         let overrides = overrides(root, &rules.globs)?;
         let whole = [RuleGroup { folders: vec![root.to_path_buf()], ..RuleGroup::default() }];
@@ -139,9 +136,6 @@ impl PathMatcher {
 }
 
 /// Compiles globs as ripgrep's `-g`, for files below `root`.
-///
-/// # Errors
-/// A glob is invalid.
 pub(crate) fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {

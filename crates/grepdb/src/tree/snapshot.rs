@@ -145,9 +145,7 @@ impl FolderSnapshot {
     }
 
     /// Removes the snapshot in `folder`. This must precede every change of the database.
-    ///
-    /// # Errors
-    /// The file can't be removed. The database must not change then.
+    /// If it fails, the database must not change.
     pub(crate) fn forget(folder: &Path) -> std::io::Result<()> {
         match std::fs::remove_file(folder.join(NAME)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

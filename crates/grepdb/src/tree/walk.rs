@@ -38,9 +38,6 @@ pub(crate) struct WalkResult {
 }
 
 /// Walks the tree below `root`.
-///
-/// # Errors
-/// A glob or an expression is invalid, or a root does not exist.
 pub(crate) fn walk(root: &Path, rules: &Rules, threads: usize) -> Result<WalkResult> {
     let walk_roots = WalkRoot::all(root, rules)?;
     let begin_ns = now_ns();

@@ -69,9 +69,6 @@ impl<B: Deref<Target = [u8]>> ChunkText<B> {
 
 impl Segment {
     /// Opens the segment at `path`.
-    ///
-    /// # Errors
-    /// It can't be read, its header is damaged, or it has another version.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let mut bytes = [0; HEADER_BYTES];
@@ -132,9 +129,6 @@ impl Segment {
     }
 
     /// The row of chunk `at`.
-    ///
-    /// # Errors
-    /// The chunk table can't be read, or is damaged.
     pub(crate) fn chunk_meta(&self, at: u32) -> Result<ChunkMeta> {
         let damaged = || self.damaged(DamagedPart::Segment);
         let number = at / ChunkMeta::BLOCK;
@@ -152,9 +146,6 @@ impl Segment {
     }
 
     /// Checks the rows of `chunks`.
-    ///
-    /// # Errors
-    /// As [`chunk_meta`](Self::chunk_meta).
     pub(crate) fn check_table(&self, mut chunks: Range<u32>) -> Result<()> {
         chunks.try_for_each(|at| self.chunk_meta(at).map(drop))
     }
@@ -206,9 +197,6 @@ impl Segment {
     }
 
     /// Numbers of the files that begin in chunk `at`.
-    ///
-    /// # Errors
-    /// As [`chunk_meta`](Self::chunk_meta).
     pub(crate) fn file_numbers(&self, at: u32) -> Result<Range<u32>> {
         let next = at + 1;
         let end =
@@ -223,9 +211,6 @@ impl Segment {
 
     /// Reads and decompresses `span` of the text of chunk `at`, into memory from `room`. `room` gets the number of
     /// bytes.
-    ///
-    /// # Errors
-    /// The text can't be read, or is damaged.
     pub(crate) fn text<B: DerefMut<Target = [u8]>>(
         &self,
         at: u32,
@@ -264,9 +249,6 @@ impl Segment {
     }
 
     /// The entries of the files that begin in chunk `at`.
-    ///
-    /// # Errors
-    /// They can't be read, or are damaged.
     pub(crate) fn files_of_chunk(&self, at: u32) -> Result<Vec<FileEntry>> {
         let chunk = self.chunk_meta(at)?;
         let mut bytes = vec![0; chunk.files_bytes as usize];
@@ -279,9 +261,6 @@ impl Segment {
     }
 
     /// The entries of each chunk, or the damage.
-    ///
-    /// # Errors
-    /// They can't be read.
     pub(crate) fn files_by_chunk(&self) -> Result<Vec<Result<Vec<FileEntry>>>> {
         let mut bytes = vec![0; self.header.file_tables.len_bytes as usize];
         self.read(&mut bytes, self.header.file_tables.begin, DamagedPart::Segment)?;
@@ -294,9 +273,6 @@ impl Segment {
     }
 
     /// The posting list of `trigram`; `None` if no chunk has it.
-    ///
-    /// # Errors
-    /// The index can't be read, or is damaged.
     pub(crate) fn posting_list(&self, trigram: Trigram) -> Result<Option<PostingList>> {
         let damaged = || self.damaged(DamagedPart::Index);
         let Some(block) = self.directory.as_ref().ok_or_else(damaged)?.block(trigram) else {
@@ -308,18 +284,12 @@ impl Segment {
     }
 
     /// Sets the bits of `list` in `candidates`.
-    ///
-    /// # Errors
-    /// The list is damaged.
     pub(crate) fn mark(&self, list: &PostingList, candidates: &mut Candidates) -> Result<()> {
         list.mark(self.header.chunks, candidates).ok_or_else(|| self.damaged(DamagedPart::Index))
     }
 
     /// Reads the whole segment, without chunks that have no file for which `is_live` holds. Reports damaged parts to
     /// `each`.
-    ///
-    /// # Errors
-    /// The segment can't be read.
     #[cfg(any(fuzzing, test))]
     pub(crate) fn check(&self, is_live: impl Fn(u32) -> bool, each: &mut impl FnMut(Error)) -> Result<()> {
         let mut hear = |result: Result<()>| match result {

@@ -67,9 +67,6 @@ pub(crate) struct SegmentWriter {
 
 impl SegmentWriter {
     /// Creates the file at `path`, which must not exist.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn create(path: &Path, dictionary: Vec<u8>) -> Result<Self> {
         let file = File::create_new(path).map_err(Error::io("create", path))?;
         let mut writer = Self {
@@ -92,9 +89,6 @@ impl SegmentWriter {
     }
 
     /// Appends a chunk. [`end_large_file`](Self::end_large_file) must follow the last chunk of a large file.
-    ///
-    /// # Errors
-    /// It can't be written, or its postings can't.
     pub(crate) fn add(&mut self, packed: PackedChunk) -> Result<()> {
         let number = self.chunks.len() as u32;
         self.chunks.push(ChunkMeta {
@@ -159,9 +153,6 @@ impl SegmentWriter {
 
     /// Writes all tables, with `threads` threads, and syncs the file. Returns the number of files and the size of the
     /// segment, bytes.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn finish(mut self, threads: usize) -> Result<(u32, u64)> {
         let mut header = Header {
             files: self.files,
