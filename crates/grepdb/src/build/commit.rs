@@ -70,7 +70,7 @@ impl Database {
         };
         let written = folder.remove_on_error(plan.number, build_segments(&plan, progress))?;
         let manifest = Manifest {
-            root: location.root.clone(),
+            root: location.root.clone().into(),
             rules: rules.clone(),
             generation: old.generation + 1,
             next: next + written.len() as u64,

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{IncrementalIgnore, WalkBuilder};
 use regex::bytes::{RegexSet, RegexSetBuilder};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::path::FOLDER;
+use crate::path::{FOLDER, any_bytes};
 
 /// Which files belong to a database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Include hidden files and folders.
     pub hidden: bool,
@@ -28,11 +29,13 @@ pub struct Rules {
 }
 
 /// Folders and files of a project that share expressions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleGroup {
     /// Folders to walk.
+    #[serde(with = "any_bytes")]
     pub folders: Vec<PathBuf>,
     /// Files that belong to it whatever the expressions say.
+    #[serde(with = "any_bytes")]
     pub files: Vec<PathBuf>,
     /// A file must match one expression of every list.
     pub include: Vec<Vec<String>>,

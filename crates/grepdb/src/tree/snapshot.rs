@@ -5,23 +5,24 @@
 //!
 //! It does not walk the tree itself (`walk`, `rewalk`).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::encoding::{ByteReader, checksum, put_varint};
-use crate::path::{disk_path, path_order, shared_prefix_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::encoding::{seal, unseal};
+use crate::path::{disk_path, path_order};
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::time::settled_ctime_ns;
 
-const MAGIC: [u8; 8] = *b"\x89flgfld\n";
+const MAGIC: [u8; 8] = *b"\x89flgfl2\n";
 const NAME: &str = "folders";
 /// Files that exclude other files. The presence of `.git` turns `.gitignore` on.
 const IGNORE_FILES: [&str; 4] = [".gitignore", ".ignore", ".rgignore", ".git"];
 
 /// The folders of a walk and the ignore files that applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderSnapshot {
     /// In path order.
     pub(crate) folders: Vec<FolderStamp>,
@@ -41,7 +42,7 @@ pub(crate) struct SavedSnapshot {
 }
 
 /// A folder and the time of its last change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderStamp {
     /// Tree path.
     pub(crate) path: Vec<u8>,
@@ -51,9 +52,9 @@ pub(crate) struct FolderStamp {
 }
 
 /// An ignore file and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IgnoreFileStamp {
-    path: PathBuf,
+    path: OsString,
     /// Size and time, or `None` if the file does not exist. A file with time 0 counts as changed.
     state: Option<(u64, u64)>,
 }
@@ -115,7 +116,7 @@ impl FolderSnapshot {
         let now = Self::with_outside_ignore_files(rules, walk_roots, begin_ns);
         let settled = |stamp: &IgnoreFileStamp| stamp.state.is_none_or(|(_, mtime_ns)| mtime_ns != 0);
         let as_then = |stamp: &IgnoreFileStamp| {
-            settled(stamp) && IgnoreFileStamp::state(&stamp.path, begin_ns) == stamp.state
+            settled(stamp) && IgnoreFileStamp::state(Path::new(&stamp.path), begin_ns) == stamp.state
         };
         let same = now.outside_ignore_files == self.outside_ignore_files
             && self.outside_ignore_files.iter().all(settled);
@@ -131,7 +132,10 @@ impl FolderSnapshot {
     /// Whether `path` is an ignore file that the walk has not seen.
     pub(crate) fn is_new_ignore_file(&self, path: &Path) -> bool {
         path.file_name().is_some_and(Self::is_ignore_file)
-            && self.ignore_files.binary_search_by(|stamp| stamp.path.as_path().cmp(path)).is_err()
+            && self
+                .ignore_files
+                .binary_search_by(|stamp| stamp.path.as_os_str().cmp(path.as_os_str()))
+                .is_err()
     }
 
     /// Whether the walk visited the folder at tree path `path`.
@@ -162,69 +166,21 @@ impl FolderSnapshot {
     }
 
     fn encode(&self, generation: u64, walked_ns: u64) -> Vec<u8> {
-        let mut out = Vec::from(MAGIC);
-        put_varint(&mut out, generation);
-        put_varint(&mut out, walked_ns);
-        put_varint(&mut out, self.folders.len() as u64);
-        let mut before: &[u8] = &[];
-        for FolderStamp { path, ctime_ns } in &self.folders {
-            let shared = shared_prefix_bytes(before, path);
-            put_varint(&mut out, shared as u64);
-            put_varint(&mut out, (path.len() - shared) as u64);
-            out.extend_from_slice(&path[shared..]);
-            put_varint(&mut out, *ctime_ns);
-            before = path;
-        }
-        for stamps in [&self.ignore_files, &self.outside_ignore_files] {
-            put_varint(&mut out, stamps.len() as u64);
-            for IgnoreFileStamp { path, state } in stamps {
-                let path = path.as_os_str().as_bytes();
-                put_varint(&mut out, path.len() as u64);
-                out.extend_from_slice(path);
-                put_varint(&mut out, state.map_or(0, |(size, _)| size + 1));
-                put_varint(&mut out, state.map_or(0, |(_, mtime_ns)| mtime_ns));
-            }
-        }
-        let crc = checksum(&out);
-        out.extend(crc.to_le_bytes());
-        out
+        seal(&MAGIC, &(generation, walked_ns, self))
     }
 }
 
 fn decode(bytes: &[u8], wanted: u64) -> Option<SavedSnapshot> {
-    let (body, crc) = bytes.split_last_chunk::<4>()?;
-    let mut bytes = ByteReader(body);
-    let sound = checksum(body).to_le_bytes() == *crc && bytes.take(MAGIC.len())? == MAGIC;
-    if !sound || bytes.varint()? != wanted {
-        return None;
-    }
-    let walked_ns = bytes.varint()?;
-    let mut folders: Vec<FolderStamp> = Vec::new();
-    for _ in 0..bytes.len()? {
-        let (shared, more) = (bytes.len()?, bytes.len()?);
-        let before = folders.last().map_or(&[][..], |folder| &folder.path);
-        let mut path = before.get(..shared)?.to_vec();
-        path.extend_from_slice(bytes.take(more)?);
-        folders.push(FolderStamp { path, ctime_ns: bytes.varint()? });
-    }
-    let mut stamps = || {
-        let count = bytes.len()?;
-        let one = |_| {
-            let len = bytes.len()?;
-            let path = std::ffi::OsString::from_vec(bytes.take(len)?.to_vec()).into();
-            let (size, mtime_ns) = (bytes.varint()?, bytes.varint()?);
-            Some(IgnoreFileStamp { path, state: size.checked_sub(1).map(|size| (size, mtime_ns)) })
-        };
-        (0..count).map(one).collect::<Option<Vec<_>>>()
-    };
-    let folders = FolderSnapshot { folders, ignore_files: stamps()?, outside_ignore_files: stamps()? };
-    Some(SavedSnapshot { folders, walked_ns })
+    let mut bytes = unseal(bytes)?;
+    (bytes.take(MAGIC.len())? == MAGIC).then_some(())?;
+    let (generation, walked_ns, folders): (u64, _, _) = bytes.value()?;
+    (wanted == generation).then_some(SavedSnapshot { folders, walked_ns })
 }
 
 impl IgnoreFileStamp {
     /// The state of an ignore file. A `.git` folder stands for two: itself and its `info/exclude`.
     fn of(path: &Path, begin_ns: u64) -> Vec<Self> {
-        let of = |path: PathBuf| Self { state: Self::state(&path, begin_ns), path };
+        let of = |path: PathBuf| Self { state: Self::state(&path, begin_ns), path: path.into() };
         let exclude = path.ends_with(".git").then(|| path.join("info/exclude"));
         std::iter::once(path.to_path_buf()).chain(exclude).map(of).collect()
     }
