@@ -79,7 +79,7 @@ impl Chosen {
     /// Opens the database and compares it with the disk.
     pub(crate) fn refreshed(&self, caller: &Caller) -> Result<Database, Failure> {
         let mut database = self.open()?;
-        for trouble in database.refresh(threads(None))?.trouble {
+        for trouble in database.refresh(threads(None))? {
             caller.tell(&format_args!("faultless: {trouble}; it is left out"));
         }
         Ok(database)

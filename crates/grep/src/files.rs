@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use faultless_grepdb::Notice;
-use faultless_grepdb::engine::{Database, FileKind};
+use faultless_grepdb::engine::Database;
 
 use crate::caller::Caller;
 use crate::databases::{Chosen, Which};
@@ -81,7 +81,7 @@ fn paths(
     let whole = chosen.project.is_some();
     let (before, within) = prefixes(root, here);
     let root = [root.as_os_str().as_bytes(), b"/"].concat();
-    let files = database.files()?.filter(|entry| matches!(entry.kind, FileKind::Text | FileKind::LateBinary));
+    let files = database.files()?.filter(|entry| entry.kind.has_text());
     Ok(files.filter_map(move |entry| match entry.path.strip_prefix(&within[..]) {
         Some(rest) if before.is_empty() => Some(rest.to_vec()),
         Some(_) => Some([&before[..], &entry.path].concat()),

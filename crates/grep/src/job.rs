@@ -29,8 +29,6 @@ use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
 const DISK_FILES_QUEUED: usize = 256;
-const EVERY_KIND: &[FileKind] =
-    &[FileKind::Text, FileKind::LateBinary, FileKind::Binary, FileKind::Unreadable];
 
 /// A search, ready to run.
 pub(crate) struct Job<'a> {
@@ -174,7 +172,7 @@ impl Job<'_> {
             cancel: None,
         };
         let (out, mut searched) = if disk.is_empty() {
-            search.run(&database, out)?
+            search.run(&database, None, out)?
         } else {
             let failed = AtomicBool::new(false);
             let result = std::thread::scope(|scope| {
@@ -183,7 +181,7 @@ impl Job<'_> {
                 scope.spawn(move || {
                     disk.send(self.args, self.caller, &self.filter, self.threads(), &to, failed)
                 });
-                search.run_with(&database, Some(on_disk), out)
+                search.run(&database, Some(on_disk), out)
             });
             summary.failed |= failed.load(Ordering::Relaxed);
             result?
@@ -198,7 +196,7 @@ impl Job<'_> {
             searched.matched = any_wanted(&[FileKind::Binary])?;
         }
         // The index skips files without a candidate. These count as searched too.
-        let has = || if everything { Ok(!folders.is_empty()) } else { any_wanted(EVERY_KIND) };
+        let has = || if everything { Ok(!folders.is_empty()) } else { any_wanted(&FileKind::ALL) };
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
         if !self.args.looks.no_messages {
@@ -218,7 +216,7 @@ impl Job<'_> {
         if !self.is_wider(database) {
             disk.rest.clear();
         } else if !disk.rest.is_empty() {
-            disk.has = database.paths(EVERY_KIND)?;
+            disk.has = database.paths(&FileKind::ALL)?;
             disk.has.extend(database.changed_paths().cloned());
         }
         if !self.leaves_binary() {

@@ -74,7 +74,6 @@ pub use tree::rules::Rules;
 pub mod engine {
     pub use crate::api::notice::{age_since, in_one_unit};
     pub use crate::fresh::skipped::SkipReason;
-    pub use crate::fresh::update::RefreshReport;
     pub use crate::fresh::watch::{TreeWatcher, WatchEvent};
     pub use crate::path::FOLDER;
     pub use crate::search::block_source::BlockSource;

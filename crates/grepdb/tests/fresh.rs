@@ -65,7 +65,7 @@ fn search(database: &Database) -> (String, SearchReport) {
         matcher: &matcher,
         plan: QueryPlan::FULL_SCAN,
         searcher: &searcher,
-        format: &OutputFormat::standard(StandardBuilder::new(), false),
+        format: &OutputFormat::Standard { builder: StandardBuilder::new(), color: false },
         separator: b"",
         follows_output: false,
         at_once: false,

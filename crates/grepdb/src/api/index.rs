@@ -163,7 +163,7 @@ impl Index {
             matcher: &matcher,
             plan,
             searcher: &searcher,
-            format: &OutputFormat::RECORDS,
+            format: &OutputFormat::Records,
             separator: b"",
             follows_output: false,
             at_once: false,
@@ -181,7 +181,7 @@ impl Index {
         };
         let (limit, cancel) = (options.limit, &options.cancel);
         let writer = MatchWriter { found, limit, cancel, matches: 0, spans: Vec::new() };
-        let (writer, report) = search.run(&database, writer)?;
+        let (writer, report) = search.run(&database, None, writer)?;
         summary.notices.extend(Notice::of_search(&database, &report));
         Ok(SearchSummary {
             matches: writer.matches,
@@ -200,8 +200,7 @@ impl Index {
     fn refreshed(&self, options: &SearchOptions, notices: &mut Vec<Notice>) -> Result<Database> {
         let mut database =
             Database::open(&self.location)?.ok_or_else(|| Error::Missing(self.location.root.clone()))?;
-        let refreshed = database.refresh(threads(options.threads))?;
-        notices.extend(refreshed.trouble.into_iter().map(Notice::LeftOut));
+        notices.extend(database.refresh(threads(options.threads))?.into_iter().map(Notice::LeftOut));
         Ok(database)
     }
 }

@@ -23,15 +23,6 @@ use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::time::now_ns;
 
-/// How far a database is behind its tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RefreshReport {
-    /// Files that are new, changed or removed.
-    pub changed: u64,
-    /// Folders and files that could not be walked, and why.
-    pub trouble: Vec<String>,
-}
-
 impl Database {
     /// Reads the files that changed since the last update of the database at `location`. With `rules` it replaces the
     /// rules, too.
@@ -92,11 +83,12 @@ impl Database {
         Ok(UpdateReport { read, trouble: walked.trouble, ..report(&manifest, &written, update.removed) })
     }
 
-    /// Compares the database with the tree. Later searches read every changed file on disk.
+    /// Compares the database with the tree. Later searches read every changed file on disk. Returns the folders and
+    /// files that could not be walked, and why.
     ///
     /// # Errors
     /// The tree can't be walked, or the database is damaged.
-    pub fn refresh(&mut self, threads: usize) -> Result<RefreshReport> {
+    pub fn refresh(&mut self, threads: usize) -> Result<Vec<String>> {
         let changed = ChangeLog::read(&self.location.folder)?;
         let inventory = self.inventory()?;
         let walked = walk_again(self, &inventory, threads)?;
@@ -104,7 +96,7 @@ impl Database {
         let is_in_tree =
             |path: &Vec<u8>| walked.files.binary_search_by(|file| path_order(&file.path, path)).is_ok();
         self.overlay = Overlay::complete(paths, is_in_tree);
-        Ok(RefreshReport { changed: self.overlay.len() as u64, trouble: walked.trouble })
+        Ok(walked.trouble)
     }
 
     /// Marks `files`, absolute paths, as changed: searches read them on disk until the next update. Returns how many

@@ -112,7 +112,7 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
 fn finish<'o, W: Write + Send>(
     worker: &Worker<'o, W>,
     file: PlainFile,
-    printer: &mut Option<Printer<OutputSlot<'o, W>>>,
+    printer: &mut Option<Printer<'o, W>>,
 ) -> Result<()> {
     let Some((_, out)) = printer.as_mut().and_then(Printer::plain) else { return Ok(()) };
     worker.record(file.finish(out))

@@ -136,7 +136,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     fn search(
         mut self,
         worker: &mut Worker<'o, W>,
-        printer: &mut Printer<OutputSlot<'o, W>>,
+        printer: &mut Printer<'o, W>,
         groups: impl Iterator<Item = (Range<u32>, u16)>,
     ) -> Result<()> {
         for (chunks, mask) in groups {
@@ -158,7 +158,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     fn chunks(
         &mut self,
         worker: &mut Worker<'o, W>,
-        printer: &mut Printer<OutputSlot<'o, W>>,
+        printer: &mut Printer<'o, W>,
         chunks: Range<u32>,
         mask: u16,
     ) -> Result<Ended> {
@@ -205,7 +205,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     }
 
     /// Searches the rest of the file, from chunk `next`, as a stream: on disk behind the damage.
-    fn rest(mut self, worker: &mut Worker<'o, W>, printer: &mut Printer<OutputSlot<'o, W>>) -> Result<()> {
+    fn rest(mut self, worker: &mut Worker<'o, W>, printer: &mut Printer<'o, W>) -> Result<()> {
         if !std::mem::replace(&mut self.has_checked, true) && worker.search_if_stale(printer, self.entry)? {
             return Ok(());
         }

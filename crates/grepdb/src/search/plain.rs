@@ -32,7 +32,7 @@ impl PlainFile {
     /// The file of `entry`, if its lines can be printed straight from the text.
     pub(crate) fn of<W: Write + Send>(
         worker: &Worker<'_, W>,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
     ) -> Option<Self> {
         let (format, _) = printer.plain().filter(|_| worker.is_plain && entry.kind == FileKind::Text)?;

@@ -69,19 +69,11 @@ struct Selection {
 }
 
 impl Search<'_> {
-    /// Searches `database` and prints into `out`.
+    /// Searches `database`, and `disk_files` as they arrive, and prints into `out`.
     ///
     /// # Errors
     /// The search is impossible. All other errors are in the report.
-    pub fn run<W: Write + Send>(&self, database: &Database, out: W) -> Result<(W, SearchReport)> {
-        self.run_with(database, None, out)
-    }
-
-    /// Searches `database`, and `disk_files` as they arrive.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_with<W: Write + Send>(
+    pub fn run<W: Write + Send>(
         &self,
         database: &Database,
         mut disk_files: Option<Receiver<DiskFile>>,

@@ -76,7 +76,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     }
 
     /// A printer into `slot`.
-    pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<OutputSlot<'o, W>> {
+    pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<'o, W> {
         self.state.search.format.printer(slot)
     }
 
@@ -100,7 +100,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Searches the text of a stored file, or the file itself if it has changed.
     pub(crate) fn search_stored(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
         text: &[u8],
     ) -> Result<()> {
@@ -110,7 +110,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Searches the text of a stored file.
     pub(crate) fn search_text(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
         mut text: &[u8],
     ) -> Result<()> {
@@ -128,7 +128,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Searches a file on disk.
     pub(crate) fn search_disk_file(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         disk_file: &DiskFile,
     ) -> Result<()> {
         let search = self.state.search;
@@ -165,7 +165,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// exists, and returns true.
     pub(crate) fn search_if_stale(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
     ) -> Result<bool> {
         let location = &self.state.database.location;
@@ -181,7 +181,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Searches the text of a stored file of this `kind` piece by piece.
     pub(crate) fn search_stream(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
         stream: &mut dyn Read,
     ) -> io::Result<FileOutcome> {
@@ -231,8 +231,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// Whether to search the stored text of file `number`.
     pub(crate) fn is_wanted(&self, task: &ChunkTask, number: u32, entry: &FileEntry) -> bool {
-        let has_text = matches!(entry.kind, FileKind::Text | FileKind::LateBinary);
-        has_text
+        entry.kind.has_text()
             && task.files.contains(&number)
             && !self.state.database.overlay.contains(&entry.path)
             && !self.state.database.has_tombstone(task.segment as usize, number)

@@ -27,7 +27,14 @@ pub enum FileKind {
 const PATH_BYTES_MAX: usize = 1 << 12;
 
 impl FileKind {
-    const ALL: [Self; 4] = [Self::Text, Self::LateBinary, Self::Binary, Self::Unreadable];
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Text, Self::LateBinary, Self::Binary, Self::Unreadable];
+
+    /// Whether the database has the text of the file.
+    #[must_use]
+    pub fn has_text(self) -> bool {
+        matches!(self, Self::Text | Self::LateBinary)
+    }
 }
 
 /// A file in the database.

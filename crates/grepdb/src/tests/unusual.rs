@@ -8,7 +8,7 @@ use std::process::Command;
 
 use grep_printer::StandardBuilder;
 
-use super::{PATTERNS, Pattern, build, same_lines, scanned, searched, searched_with, update, write};
+use super::{PATTERNS, Pattern, build, same_lines, scanned, searched, searched_as, update, write};
 use crate::Rules;
 use crate::build::cut::chunks;
 use crate::engine::{Database, DiskFile, Location, OutputFormat};
@@ -148,8 +148,8 @@ fn nobody_waits_for_a_pipe_that_took_the_place_of_a_file_after_it_was_found() {
     to.send(file).unwrap();
     drop(to);
     let database = Database::open(&location).unwrap().unwrap();
-    let lines = OutputFormat::standard(StandardBuilder::new(), false);
-    let (found, searched) = searched_with(&database, PATTERNS[0], &lines, Some(disk_files)).unwrap();
+    let lines = OutputFormat::Standard { builder: StandardBuilder::new(), color: false };
+    let (found, searched) = searched_as(&database, PATTERNS[0], &lines, Some(disk_files)).unwrap();
     assert!(found.is_empty(), "{found:?}");
     assert!(searched.trouble[0].to_string().contains("not a regular file"), "{searched:?}");
 }
