@@ -79,7 +79,6 @@ pub mod engine {
     pub use crate::search::block_source::BlockSource;
     pub use crate::search::disk_file::DiskFile;
     pub use crate::search::line_matcher::LineMatcher;
-    pub use crate::search::path_filter::{PathFilter, PathMatch, PathQueryKind};
     pub use crate::search::print::{LineFormat, OutputFormat, PlainFormat};
     pub use crate::search::query::{PatternOptions, mistake};
     pub use crate::search::query_plan::QueryPlan;

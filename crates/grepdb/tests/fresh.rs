@@ -5,13 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use faultless_grepdb::engine::{
-    BlockSource, Database, LineMatcher, Location, OutputFormat, QueryPlan, Search, SearchReport,
-};
-use faultless_grepdb::{Rules, UpdateReport};
-use grep_printer::StandardBuilder;
-use grep_regex::RegexMatcherBuilder;
-use grep_searcher::{BinaryDetection, SearcherBuilder};
+use faultless_grepdb::engine::{Database, Location};
+use faultless_grepdb::{Index, Notice, Rules, SearchOptions, UpdateReport};
 
 /// Writes a file with a modification time `age` seconds ago, so that its time is settled.
 fn write(root: &Path, path: &str, text: &str, age: u64) {
@@ -57,42 +52,21 @@ fn update(root: &Path) -> (u64, u64) {
     (updated.read, updated.removed)
 }
 
-fn search(database: &Database) -> (String, SearchReport) {
-    let matcher = LineMatcher::new(RegexMatcherBuilder::new(), &["word"]).unwrap();
-    let mut searcher = SearcherBuilder::new();
-    searcher.line_number(false);
-    let search = Search {
-        matcher: &matcher,
-        plan: QueryPlan::FULL_SCAN,
-        searcher: &searcher,
-        format: &OutputFormat::Standard { builder: StandardBuilder::new(), color: false },
-        separator: b"",
-        follows_output: false,
-        at_once: false,
-        binary: BinaryDetection::quit(0),
-        binary_named: BinaryDetection::quit(0),
-        every_file: false,
-        sorted: false,
-        folders: &[],
-        is_wanted: &|_| true,
-        display_path: &<[u8]>::to_vec,
-        threads: &|| 2,
-        block_source: BlockSource::Pool,
-        first_match_only: false,
-        cancel: None,
-    };
-    let (out, searched) = search.run(database, Vec::new()).unwrap();
-    (String::from_utf8(out).unwrap(), searched)
-}
-
+/// The lines with `word`, and the number of files that had changed unnoticed.
 fn found(root: &Path, fresh: bool) -> (String, u64) {
-    let mut database = Database::open(&Location::in_tree(root)).unwrap().unwrap();
-    if fresh {
-        database.refresh(2).unwrap();
-    }
-    let (out, searched) = search(&database);
-    assert!(searched.trouble.is_empty() && searched.unchecked == 0);
-    (out, searched.stale)
+    let mut lines = String::new();
+    let options = SearchOptions { fresh, ..SearchOptions::default() };
+    let searched = Index::open(root).unwrap().search("word", &options, |found| {
+        lines += &format!("{}:{}", found.path.display(), String::from_utf8_lossy(found.line));
+        ControlFlow::Continue(())
+    });
+    let summary = searched.unwrap();
+    assert!(summary.trouble.is_empty());
+    let stale = summary.notices.iter().map(|notice| match notice {
+        Notice::Stale { files, .. } => files,
+        other => panic!("{other}"),
+    });
+    (lines, stale.sum())
 }
 
 #[test]
