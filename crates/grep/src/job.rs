@@ -247,7 +247,7 @@ impl Job<'_> {
         let is_project = tree.project.is_some();
         let chosen =
             tree.project.unwrap_or_else(|| Chosen { location: Location::in_tree(root), project: None });
-        if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
+        if !is_project && self.args.beyond_databases().is_some() {
             return Ok(whole(tree.folders));
         }
         let opened = if self.args.which.fresh { self.refreshed(&chosen, summary) } else { chosen.opened() };

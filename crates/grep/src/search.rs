@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
         return type_list(&args);
     }
     if !args.which.databases.project.is_empty()
-        && let Some(flag) = from_disk(&args)
+        && let Some(flag) = args.beyond_databases()
     {
         let remedy = "name folders, without --project";
         return Err(Failure(format!("{flag} reads files from the disk, --project only databases; {remedy}")));
@@ -90,11 +90,6 @@ fn line_end(args: &Args) -> u8 {
     let looks = &args.looks;
     let only_paths = looks.files_with_matches || looks.files_without_match;
     if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
-}
-
-/// The first flag that forces reading from disk.
-fn from_disk(args: &Args) -> Option<&'static str> {
-    args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }
 
 fn type_list(args: &Args) -> Result<u8, Failure> {

@@ -106,9 +106,8 @@ fn needs_the_database_only(args: &Args) -> bool {
     let has_path = !paths.is_empty() || !matching.patterns.is_empty() && pattern.is_some();
     let others = has_path
         || !matching.pattern_files.is_empty()
-        || matching.null_data
         || !which.databases.project.is_empty()
-        || which.is_beyond_databases()
+        || args.beyond_databases().is_some()
         || which.asks_hidden()
         || which.asks_ignored()
         || scope::names_hidden(args);

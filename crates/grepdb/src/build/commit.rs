@@ -18,7 +18,6 @@ use crate::store::manifest::{DatabaseFolder, Manifest, SegmentMeta};
 use crate::tree::content::TextReader;
 use crate::tree::rules::Rules;
 use crate::tree::snapshot::FolderSnapshot;
-use crate::tree::time::now_ns;
 use crate::tree::walk::{WalkResult, walk};
 
 /// What a build or an update did.
@@ -57,7 +56,6 @@ impl Database {
         }
         let changed = ChangeLog::read(&location.folder)?;
         let old = folder.manifest().ok().flatten().unwrap_or_default();
-        let walked_ns = now_ns();
         let walked = walk(&location.root, rules, threads)?;
         let next = old.next.max(folder.next());
         let plan = BuildPlan {
@@ -74,7 +72,7 @@ impl Database {
             rules: rules.clone(),
             generation: old.generation + 1,
             next: next + written.len() as u64,
-            walked_ns,
+            walked_ns: walked.folders.walked_ns,
             segments: written.iter().map(segment_meta).collect(),
         };
         commit(&folder, &manifest, &walked)?;
@@ -96,7 +94,7 @@ pub(crate) fn commit(folder: &DatabaseFolder, manifest: &Manifest, walked: &Walk
 /// Saves the folder snapshot of a walk without errors. After any other walk, the next one walks the whole tree again.
 pub(crate) fn save_snapshot(folder: &DatabaseFolder, manifest: &Manifest, walked: &WalkResult) {
     if walked.trouble.is_empty() {
-        walked.folders.save(folder.path(), manifest.generation, manifest.walked_ns);
+        walked.folders.save(folder.path(), manifest.generation);
     }
 }
 

@@ -66,8 +66,7 @@ impl<'a> FileCutter<'a> {
                 size_bytes: file.size_bytes,
                 mtime_ns: file.mtime_ns,
                 kind: FileKind::Unreadable,
-                text_bytes: 0,
-                ends_open: false,
+                ..FileEntry::default()
             };
             self.piece.clear();
             let reader = if is_unreadable(at) { None } else { self.begin(file).ok() };

@@ -16,7 +16,7 @@ use crate::store::inventory::{Inventory, InventoryFile};
 use crate::store::manifest::SegmentMeta;
 use crate::tree::content::TextReader;
 use crate::tree::rewalk::rewalk;
-use crate::tree::snapshot::{FolderSnapshot, SavedSnapshot};
+use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::{TreeFile, WalkResult, walk};
 use crate::tuning as t;
 
@@ -37,7 +37,7 @@ pub(crate) fn walk_again(database: &Database, inventory: &Inventory, threads: us
     let saved = FolderSnapshot::load(&location.folder, database.manifest.generation);
     // A rewalk does not list unchanged folders. It would miss files that are in the tree but not in the inventory.
     let may_rewalk = inventory.is_complete && !database.lacks_segments;
-    if let Some(SavedSnapshot { folders, .. }) = saved.filter(|_| may_rewalk) {
+    if let Some(folders) = saved.filter(|_| may_rewalk) {
         let files: Vec<&[u8]> = inventory.files.iter().map(|file| file.entry.path.as_slice()).collect();
         if let Some(walked) = rewalk(&location.root, rules, &files, &folders, threads)? {
             return Ok(walked);
@@ -179,14 +179,9 @@ mod tests {
     fn a_file_that_could_not_be_read_is_tried_again_once_it_can_be() {
         let root = tempfile::tempdir().unwrap();
         let file = TreeFile { path: b"file".to_vec(), size_bytes: 4, mtime_ns: 7 };
-        let entry = |kind| FileEntry {
-            path: b"file".to_vec(),
-            size_bytes: 4,
-            mtime_ns: 7,
-            kind,
-            text_bytes: 0,
-            ends_open: false,
-        };
+        let path = b"file".to_vec();
+        let entry =
+            |kind| FileEntry { path: path.clone(), size_bytes: 4, mtime_ns: 7, kind, ..FileEntry::default() };
         assert!(is_unchanged(root.path(), &entry(FileKind::Unreadable), &file));
         std::fs::write(root.path().join("file"), "text").unwrap();
         assert!(!is_unchanged(root.path(), &entry(FileKind::Unreadable), &file));

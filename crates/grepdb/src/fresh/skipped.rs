@@ -14,7 +14,7 @@ use crate::path::{FOLDER, disk_path, path_order, tree_path};
 use crate::store::database::Database;
 use crate::store::file_entry::FileKind;
 use crate::store::inventory::Inventory;
-use crate::tree::snapshot::{FolderSnapshot, SavedSnapshot};
+use crate::tree::snapshot::FolderSnapshot;
 
 /// Why a path of the tree is not searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ impl Database {
     /// As [`skipped`](Self::skipped).
     pub fn skipped_at_last_walk(&self, threads: usize) -> Result<Vec<(SkipReason, Vec<u8>)>> {
         match FolderSnapshot::load(&self.location.folder, self.manifest.generation) {
-            Some(SavedSnapshot { folders, .. }) => {
+            Some(folders) => {
                 let inventory = self.inventory()?;
                 let files = inventory.files.iter().map(|file| &file.entry.path);
                 Ok(self.skipped_beside(&inventory, files, &folders))

@@ -21,7 +21,6 @@ use crate::store::overlay::Overlay;
 use crate::tree::content::TextReader;
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
-use crate::tree::time::now_ns;
 
 impl Database {
     /// Reads the files that changed since the last update of the database at `location`. With `rules` it replaces the
@@ -36,16 +35,13 @@ impl Database {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<UpdateReport> {
         let folder = DatabaseFolder::at(&location.folder);
-        if folder.manifest()?.is_none() {
-            return Err(Error::Missing(location.root.clone()));
-        }
+        location.manifest()?;
         let _lock = folder.lock()?;
         let changed = ChangeLog::read(&location.folder)?;
         // The files of an unreadable segment are read again, as if they were new.
         let Some(mut database) = Self::open_with(location, Some(&mut |_| {}))? else {
             return Err(Error::Missing(location.root.clone()));
         };
-        let walked_ns = now_ns();
         let new_rules = rules.filter(|rules| **rules != database.manifest.rules);
         if let Some(rules) = new_rules {
             database.manifest.rules = rules.clone();
@@ -68,7 +64,8 @@ impl Database {
             && !database.lacks_segments
             && written.is_empty()
             && update.kept == database.manifest.segments;
-        let mut manifest = Manifest { walked_ns, segments: update.kept, ..database.manifest };
+        let mut manifest =
+            Manifest { walked_ns: walked.folders.walked_ns, segments: update.kept, ..database.manifest };
         if is_unchanged {
             save_snapshot(&folder, &manifest, &walked);
         } else {
@@ -105,9 +102,7 @@ impl Database {
     /// # Errors
     /// There is no database, or the change log can't be written.
     pub fn mark_changed(location: &Location, files: &[PathBuf]) -> Result<usize> {
-        let Some(manifest) = DatabaseFolder::at(&location.folder).manifest()? else {
-            return Err(Error::Missing(location.root.clone()));
-        };
+        let manifest = location.manifest()?;
         let roots = WalkRoot::all(&location.root, &manifest.rules)?;
         let mut matchers: Vec<_> = roots.iter().map(WalkRoot::path_matcher).collect();
         let is_listed = |file: &Path| {

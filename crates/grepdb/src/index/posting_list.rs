@@ -166,10 +166,6 @@ impl BlockDirectory {
     }
 }
 
-/// The block is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DamagedBlock;
-
 /// The posting list of one trigram, still encoded.
 #[derive(Debug)]
 pub(crate) struct PostingList {
@@ -177,29 +173,23 @@ pub(crate) struct PostingList {
     head: ListHead,
 }
 
-/// The list of `trigram` in `block`, if the block has one.
-pub(crate) fn find_list(
-    block: ListBlock,
-    bytes: &[u8],
-    trigram: Trigram,
-) -> Result<Option<PostingList>, DamagedBlock> {
-    if checksum(bytes) != block.crc {
-        return Err(DamagedBlock);
-    }
+/// The list of `trigram` in `block`, if the block has one. The outer `None` means that the block is damaged.
+pub(crate) fn find_list(block: ListBlock, bytes: &[u8], trigram: Trigram) -> Option<Option<PostingList>> {
+    (checksum(bytes) == block.crc).then_some(())?;
     let mut rest = ByteReader(bytes);
     let mut here = u64::from(block.first);
     while !rest.0.is_empty() {
-        let (further, head) = head(&mut rest).ok_or(DamagedBlock)?;
-        here = here.checked_add(further).ok_or(DamagedBlock)?;
+        let (further, head) = head(&mut rest)?;
+        here = here.checked_add(further)?;
         if here > u64::from(trigram.0) {
             break;
         }
-        let list = rest.take(head.len_bytes).ok_or(DamagedBlock)?;
+        let list = rest.take(head.len_bytes)?;
         if here == u64::from(trigram.0) {
-            return Ok(Some(PostingList { bytes: list.to_vec(), head }));
+            return Some(Some(PostingList { bytes: list.to_vec(), head }));
         }
     }
-    Ok(None)
+    Some(None)
 }
 
 /// The header of a list.

@@ -273,32 +273,4 @@ mod tests {
         let text = String::from_utf8(output.finish().0).unwrap();
         assert!(text.ends_with("xsecond\n--\nthird\n") && text.starts_with('x'));
     }
-
-    #[test]
-    fn a_line_that_is_written_at_once_does_not_wait_for_the_next() {
-        let (sender, lines) = std::sync::mpsc::channel();
-        struct Sent(std::sync::mpsc::Sender<Vec<u8>>);
-        impl Write for Sent {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.send(bytes.to_vec()).unwrap();
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let output = OrderedOutput::new(Sent(sender), b"", false, 100).at_once(true);
-        let (mut first, mut second) = (output.slot(0), output.slot(1));
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                second.write_all(b"second\n").unwrap();
-                assert_eq!(lines.recv().unwrap(), b"first\n");
-                assert_eq!(lines.recv().unwrap(), b"second\n", "before its task ends");
-                drop(second);
-            });
-            first.write_all(b"fir").unwrap();
-            first.write_all(b"st\n").unwrap();
-            drop(first);
-        });
-    }
 }

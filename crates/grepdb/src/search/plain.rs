@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crate::search::line_finder::LineFinder;
 use crate::search::output::OutputSlot;
-use crate::search::print::lines::{LineFormat, decimal};
+use crate::search::print::lines::LineFormat;
 use crate::search::print::{FileOutcome, PlainFormat, Printer};
 use crate::search::worker::Worker;
 use crate::store::file_entry::{FileEntry, FileKind};
@@ -77,23 +77,15 @@ impl PlainFile {
 
     /// Appends a line of `text` to `out`.
     fn print(&mut self, out: &mut Vec<u8>, format: LineFormat, text: &[u8], line: Range<usize>) {
-        if format.path {
-            out.extend_from_slice(&self.path);
-            out.push(b':');
-        }
         if format.number {
             if self.counted < line.start {
                 self.line_ends += line_ends(&text[self.counted..line.start]);
             }
             self.line_ends += 1;
             self.counted = line.end;
-            out.extend_from_slice(decimal(self.line_ends, &mut [0; 21]));
         }
-        let line = &text[line];
-        out.extend_from_slice(line);
-        if line.last() != Some(&b'\n') {
-            out.push(b'\n');
-        }
+        // Memory takes any line.
+        let _ = format.write(out, &self.path, Some(self.line_ends), &text[line]);
     }
 
     /// Whether line ends of text without a match have to be counted.

@@ -49,6 +49,12 @@ impl Location {
         let root = Database::find_root(folder).ok_or_else(|| Error::Missing(folder.to_path_buf()))?;
         Ok(Self::in_tree(&root))
     }
+
+    /// The manifest of the database. Fails if there is none.
+    pub(crate) fn manifest(&self) -> Result<Manifest> {
+        let manifest = DatabaseFolder::at(&self.folder).manifest()?;
+        manifest.ok_or_else(|| Error::Missing(self.root.clone()))
+    }
 }
 
 impl Database {

@@ -10,9 +10,10 @@ use crate::path::shared_prefix_bytes;
 use crate::tuning::CHUNK_FILES_MAX;
 
 /// How a file is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileKind {
     /// With its text.
+    #[default]
     Text,
     /// With its text, but a NUL byte comes after the first 64 KiB. A search shows the matches before it, as ripgrep
     /// does.
@@ -38,7 +39,7 @@ impl FileKind {
 }
 
 /// A file in the database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEntry {
     /// Tree path.
     pub path: Vec<u8>,

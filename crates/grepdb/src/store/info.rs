@@ -48,14 +48,8 @@ impl Database {
                 let metadata = disk_path(&self.location.root, path).symlink_metadata();
                 metadata.is_ok_and(|metadata| metadata.is_file())
             };
-            files.extend(self.overlay.in_tree().filter(exists).map(|path| FileEntry {
-                path: path.clone(),
-                size_bytes: 0,
-                mtime_ns: 0,
-                kind: FileKind::Text,
-                text_bytes: 0,
-                ends_open: false,
-            }));
+            let entry = |path: &Vec<u8>| FileEntry { path: path.clone(), ..FileEntry::default() };
+            files.extend(self.overlay.in_tree().filter(exists).map(entry));
             files.sort_by(|a, b| path_order(&a.path, &b.path));
         }
         Ok(files.into_iter())

@@ -31,13 +31,7 @@ pub(crate) struct FolderSnapshot {
     /// Ignore files elsewhere that apply to these folders. A file that does not exist has an entry too: it may be
     /// created.
     outside_ignore_files: Vec<IgnoreFileStamp>,
-}
-
-/// A snapshot that was read from disk.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SavedSnapshot {
-    pub(crate) folders: FolderSnapshot,
-    /// Time of that walk, ns since 1970.
+    /// When the walk began, ns since 1970.
     pub(crate) walked_ns: u64,
 }
 
@@ -73,7 +67,7 @@ impl FolderSnapshot {
             outside.extend(everywhere.iter().flat_map(|path| IgnoreFileStamp::of(path, begin_ns)));
         }
         outside.dedup();
-        Self { outside_ignore_files: outside, ..Self::default() }
+        Self { outside_ignore_files: outside, walked_ns: begin_ns, ..Self::default() }
     }
 
     /// Adds a folder and its ignore files.
@@ -144,7 +138,7 @@ impl FolderSnapshot {
     }
 
     /// Reads the snapshot in `folder`. Returns `None` if it does not belong to the manifest of this `generation`.
-    pub(crate) fn load(folder: &Path, generation: u64) -> Option<SavedSnapshot> {
+    pub(crate) fn load(folder: &Path, generation: u64) -> Option<Self> {
         decode(&std::fs::read(folder.join(NAME)).ok()?, generation)
     }
 
@@ -158,23 +152,23 @@ impl FolderSnapshot {
     }
 
     /// Writes the snapshot. If that fails, the next walk is a full one.
-    pub(crate) fn save(&self, folder: &Path, generation: u64, walked_ns: u64) {
+    pub(crate) fn save(&self, folder: &Path, generation: u64) {
         let aside = folder.join("folders.new");
-        if std::fs::write(&aside, self.encode(generation, walked_ns)).is_ok() {
+        if std::fs::write(&aside, self.encode(generation)).is_ok() {
             let _ = std::fs::rename(&aside, folder.join(NAME));
         }
     }
 
-    fn encode(&self, generation: u64, walked_ns: u64) -> Vec<u8> {
-        seal(&MAGIC, &(generation, walked_ns, self))
+    fn encode(&self, generation: u64) -> Vec<u8> {
+        seal(&MAGIC, &(generation, self))
     }
 }
 
-fn decode(bytes: &[u8], wanted: u64) -> Option<SavedSnapshot> {
+fn decode(bytes: &[u8], wanted: u64) -> Option<FolderSnapshot> {
     let mut bytes = unseal(bytes)?;
     (bytes.take(MAGIC.len())? == MAGIC).then_some(())?;
-    let (generation, walked_ns, folders): (u64, _, _) = bytes.value()?;
-    (wanted == generation).then_some(SavedSnapshot { folders, walked_ns })
+    let (generation, folders): (u64, _) = bytes.value()?;
+    (wanted == generation).then_some(folders)
 }
 
 impl IgnoreFileStamp {
@@ -204,20 +198,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_remembered_comes_back_and_any_other_bit_is_noticed() {
+    fn what_was_remembered_comes_back_for_its_manifest() {
         let folder = |path: &str, ctime_ns| FolderStamp { path: path.into(), ctime_ns };
         let folders = FolderSnapshot {
             folders: vec![folder("", 7), folder("a", 0), folder("a/b", 1 << 60)],
             ignore_files: vec![IgnoreFileStamp { path: "/t/a/.ignore".into(), state: Some((3, 9)) }],
             outside_ignore_files: vec![IgnoreFileStamp { path: "/.git".into(), state: None }],
+            walked_ns: 8,
         };
-        let bytes = folders.encode(5, 8);
-        assert_eq!(decode(&bytes, 5), Some(SavedSnapshot { folders, walked_ns: 8 }));
+        let bytes = folders.encode(5);
+        assert_eq!(decode(&bytes, 5), Some(folders));
         assert_eq!(decode(&bytes, 6), None);
-        for at in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[at / 8] ^= 1 << (at % 8);
-            assert_eq!(decode(&bytes, 5), None, "bit {at}");
-        }
     }
 }

@@ -279,8 +279,7 @@ impl Segment {
             return Ok(None);
         };
         let block = block.ok_or_else(damaged)?;
-        posting_list::find_list(block, &self.list_block(block)?, trigram)
-            .map_err(|posting_list::DamagedBlock| damaged())
+        posting_list::find_list(block, &self.list_block(block)?, trigram).ok_or_else(damaged)
     }
 
     /// Sets the bits of `list` in `candidates`.
