@@ -14,7 +14,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Who asked.
 pub(crate) struct Caller {
-    /// The current folder.
     pub(crate) folder: PathBuf,
     /// The environment allows colour on a terminal.
     pub(crate) likes_colour: bool,
@@ -52,7 +51,6 @@ impl Caller {
         self.client.is_some()
     }
 
-    /// Whether the output is a terminal.
     pub(crate) fn sees_output(&self) -> bool {
         self.stdout.is_terminal()
     }
@@ -67,7 +65,6 @@ impl Caller {
         let _ = (&self.stderr).write_all(format!("{message}\n").as_bytes());
     }
 
-    /// The destination of matches.
     pub(crate) fn stdout(&self) -> io::Result<Stdout> {
         let client = self.client.as_ref().map(UnixStream::try_clone).transpose()?;
         Ok(Stdout { file: self.stdout.try_clone()?, client })

@@ -12,7 +12,6 @@ use faultless_grepdb::engine::{Database, DatabaseCache, Location, threads};
 use crate::caller::{self, Caller};
 use faultless_console::Failure;
 
-/// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Which {
@@ -106,7 +105,6 @@ fn project(name: &str) -> Result<Chosen, Failure> {
     Ok(Chosen { location, project: Some((name.to_owned(), rules)) })
 }
 
-/// The path of a project's file.
 pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
     let is_plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
     if name.is_empty()

@@ -82,7 +82,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the file of a new project.
 fn write_project(name: &str, root: &Path, args: &Args) -> Result<(), Failure> {
     let path = databases::file(name)?;
     let root = root.to_str().filter(|root| !root.contains('\n'));

@@ -30,7 +30,6 @@ use faultless_console::{Failure, no_stdout};
 /// Files from disk that may wait for a worker.
 const DISK_FILES_QUEUED: usize = 256;
 
-/// A search, ready to run.
 pub(crate) struct Job<'a> {
     pub(crate) args: &'a Args,
     pub(crate) caller: &'a Caller,
@@ -90,7 +89,6 @@ impl Job<'_> {
         threads(self.args.engine.threads)
     }
 
-    /// Searches every tree of the scope, and prints the totals.
     pub(crate) fn everywhere<W: Write + Send>(
         &self,
         scope: scope::Scope,

@@ -26,7 +26,6 @@ enum Way {
     Fuzzy,
 }
 
-/// A query's options.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Matching {
@@ -44,7 +43,6 @@ pub(crate) struct Matching {
     color: Color,
 }
 
-/// A compiled query.
 pub(crate) enum Filter {
     /// Expressions that must all match: in the name, or anywhere.
     All(Vec<(Regex, bool)>),

@@ -15,13 +15,10 @@ use crate::flags::Args;
 use crate::flags::engine::{Form, Source};
 use faultless_console::{Failure, emit};
 
-/// Runs of each row.
 const ROUNDS: usize = 3;
 
-/// The begin of a search.
 pub(crate) struct Begin(u64);
 
-/// The cost of a search.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Cost {
     memory: String,

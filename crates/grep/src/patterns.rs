@@ -15,7 +15,6 @@ use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
 use crate::flags::Args;
 use faultless_console::{Failure, reason};
 
-/// The patterns, and the paths to search.
 pub(crate) struct Patterns {
     pub(crate) patterns: Vec<String>,
     pub(crate) paths: Vec<OsString>,

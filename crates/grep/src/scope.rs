@@ -42,12 +42,10 @@ pub(crate) struct Tree {
     pub(crate) named: Vec<DiskFile>,
 }
 
-/// A folder to search.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     /// The path as named, which prefixes its files' paths. Empty for the current folder if no path was given.
     pub(crate) named: PathBuf,
-    /// The tree path of the folder.
     pub(crate) below: Vec<u8>,
 }
 

@@ -85,7 +85,6 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
     })
 }
 
-/// The byte that ends a printed line.
 fn line_end(args: &Args) -> u8 {
     let looks = &args.looks;
     let only_paths = looks.files_with_matches || looks.files_without_match;

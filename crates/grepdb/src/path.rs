@@ -20,7 +20,6 @@ pub(crate) fn path_order(a: &[u8], b: &[u8]) -> Ordering {
     a[shared..].iter().map(key).cmp(b[shared..].iter().map(key))
 }
 
-/// Length of the prefix that `a` and `b` share.
 pub(crate) fn shared_prefix_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -30,7 +29,6 @@ pub(crate) fn tree_path(root: &Path, path: &Path) -> Vec<u8> {
     path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec()
 }
 
-/// The path on disk of the file at `tree_path`.
 pub(crate) fn disk_path(root: &Path, tree_path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(tree_path))
 }

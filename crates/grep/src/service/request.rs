@@ -9,10 +9,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Longer requests are not answered.
 pub(super) const MOST_BYTES: usize = 1 << 20;
 
-/// A search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The current folder.
     pub(super) folder: OsString,
     /// The environment allows colour on a terminal.
     pub(super) likes_colour: bool,

@@ -196,7 +196,6 @@ impl Index {
         self.open.open(&self.location)?.ok_or_else(|| Error::Missing(self.location.root.clone()))
     }
 
-    /// The database, compared with the tree.
     fn refreshed(&self, options: &SearchOptions, notices: &mut Vec<Notice>) -> Result<Database> {
         let mut database =
             Database::open(&self.location)?.ok_or_else(|| Error::Missing(self.location.root.clone()))?;

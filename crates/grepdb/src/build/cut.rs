@@ -19,10 +19,8 @@ use crate::tuning::CHUNK_BYTES;
 /// Size of a piece, bytes. With a line end it fills a chunk.
 const PIECE_BYTES: usize = CHUNK_BYTES - 1;
 
-/// Minimum buffer for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
 
-/// Opens a file on disk.
 pub(crate) type OpenFile<'a> = &'a (dyn Fn(&Path) -> Result<TextReader> + Sync);
 
 /// What the cutter hands over.
@@ -35,11 +33,9 @@ pub(crate) enum Cut<'a> {
     ReadError(usize),
 }
 
-/// Reads and cuts the files of one thread.
 pub(crate) struct FileCutter<'a> {
     root: &'a Path,
     open: OpenFile<'a>,
-    /// Text of the current chunk.
     text: Vec<u8>,
     /// Entries of the files in it.
     files: Vec<FileEntry>,
@@ -88,7 +84,6 @@ impl<'a> FileCutter<'a> {
         self.end_chunk(each)
     }
 
-    /// Opens a file and reads its first piece.
     fn begin(&mut self, file: &TreeFile) -> Result<TextReader> {
         let mut reader = (self.open)(&disk_path(self.root, &file.path))?;
         self.read(&mut reader, usize::try_from(file.size_bytes).unwrap_or(PIECE_BYTES))?;

@@ -36,7 +36,6 @@ pub struct Progress {
     pub of_bytes: u64,
 }
 
-/// A segment that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSegment {
     pub(crate) number: u64,
@@ -45,7 +44,6 @@ pub(crate) struct WrittenSegment {
     pub(crate) file_bytes: u64,
 }
 
-/// The input of a build.
 pub(crate) struct BuildPlan<'a> {
     pub(crate) root: &'a Path,
     /// In path order.
@@ -53,7 +51,6 @@ pub(crate) struct BuildPlan<'a> {
     /// Opens a file: [`TextReader::open`], except in tests.
     pub(crate) open: OpenFile<'a>,
     pub(crate) threads: usize,
-    /// Number of the first segment.
     pub(crate) number: u64,
     /// Path of the segment with a number.
     pub(crate) segment_path: &'a (dyn Fn(u64) -> PathBuf + Sync),
@@ -79,7 +76,6 @@ pub(crate) fn build_segments(
     }
 }
 
-/// The end of a build.
 enum Outcome {
     Written(Vec<WrittenSegment>),
     /// Index of a large file that can't be read to its end.
@@ -135,7 +131,6 @@ fn build_once(
     })
 }
 
-/// A part of a job, for the writer.
 enum Part {
     Chunk(PackedChunk),
     /// The chunks before are a whole large file.
@@ -147,7 +142,6 @@ enum Part {
 
 type Done = (PartId, std::io::Result<Part>);
 
-/// A thread that cuts and packs.
 struct BuildWorker<'a> {
     turns: &'a Turns,
     packer: ChunkPacker<'a>,
@@ -262,7 +256,6 @@ fn write_parts(
     Ok(None)
 }
 
-/// The segments written so far, and the current one.
 struct SegmentOutput<'a> {
     plan: &'a BuildPlan<'a>,
     dictionary: &'a [u8],

@@ -20,7 +20,6 @@ use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::{TreeFile, WalkResult, walk};
 use crate::tuning as t;
 
-/// The work of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UpdatePlan {
     /// The segments that stay, with all their tombstones.

@@ -95,7 +95,6 @@ impl TreeWatcher<'_> {
         lock.ok_or_else(|| Error::Watched(self.location.folder.clone()))
     }
 
-    /// The folders that a walk visits.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         let manifest = self.location.manifest()?;
         let folders = match FolderSnapshot::load(&self.location.folder, manifest.generation) {
@@ -154,7 +153,6 @@ impl TreeWatcher<'_> {
     }
 }
 
-/// The folders that are watched.
 struct FolderWatches {
     watcher: RecommendedWatcher,
     folders: HashSet<PathBuf>,
@@ -190,7 +188,6 @@ impl FolderWatches {
     }
 }
 
-/// Changes since the last update.
 #[derive(Default)]
 struct PendingChanges {
     /// Changed files that are not marked yet.
@@ -238,7 +235,6 @@ impl PendingChanges {
     }
 }
 
-/// The kernel refused to watch something.
 fn refused(error: notify::Error) -> Error {
     Error::Watch(match error.kind {
         notify::ErrorKind::MaxFilesWatch => {

@@ -25,14 +25,12 @@ const LOW_BITS: u32 = TRIGRAMS.ilog2() - BUCKETS.ilog2();
 /// Buckets whose lists one thread writes at a time. A block holds lists of one such group.
 const BUCKETS_PER_GROUP: usize = 1 << 5;
 
-/// Collects the postings of a segment.
 #[derive(Debug)]
 pub(crate) struct PostingCollector {
     buckets: Vec<TrigramBucket>,
     /// Entries in `buckets`.
     entries: usize,
     entries_max: usize,
-    /// Where the temporary file is created.
     spill_path: PathBuf,
     spill: Option<Spill>,
 }
@@ -42,9 +40,7 @@ pub(crate) struct PostingCollector {
 struct TrigramBucket {
     /// The lower bits of a trigram and its subchunk mask, chunk after chunk.
     entries: Vec<u32>,
-    /// Number of entries of each chunk.
     counts: Vec<u16>,
-    /// Total of `counts`.
     counted: usize,
 }
 
@@ -75,7 +71,6 @@ impl PostingCollector {
         Self { buckets, entries: 0, entries_max, spill_path, spill: None }
     }
 
-    /// Adds the trigrams of the next chunk.
     pub(crate) fn add(&mut self, trigrams: impl Iterator<Item = (Trigram, u16)>) -> Result<()> {
         for (Trigram(trigram), mask) in trigrams {
             let low = trigram & ((1 << LOW_BITS) - 1);
@@ -92,7 +87,6 @@ impl PostingCollector {
         Ok(())
     }
 
-    /// Moves all buckets to the temporary file.
     fn write_to_file(&mut self) -> std::io::Result<()> {
         let spill = match &mut self.spill {
             Some(spill) => spill,

@@ -13,7 +13,6 @@ use crate::tuning::{CHUNK_BYTES, SUBCHUNKS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Trigram(pub(crate) u32);
 
-/// Number of possible trigrams.
 pub(crate) const TRIGRAMS: usize = 1 << 21;
 
 impl Trigram {
@@ -67,7 +66,6 @@ const CODES: [u8; 256] = {
 /// The code of a line end. No other byte has it.
 const LINE_END: u32 = b'\n' as u32;
 
-/// Length of a subchunk.
 pub(crate) const SUBCHUNK_BYTES: usize = CHUNK_BYTES / SUBCHUNKS;
 
 /// Room for every trigram of a chunk, rounded up to a power of two.

@@ -26,7 +26,6 @@ use crate::tuning::CHUNK_BYTES;
 /// Of a line that fills so many chunks, the begin is searched first if one match is enough.
 const LONG_LINE_CHUNKS: usize = 4;
 
-/// Searches the file in `run`.
 pub(super) fn search_large_file<'o, W: Write + Send>(
     worker: &mut Worker<'o, W>,
     task: &ChunkTask,
@@ -123,7 +122,6 @@ struct PlainRun<'r, W> {
     has_checked: bool,
 }
 
-/// How the search of some chunks ended.
 enum Ended {
     Chunks,
     /// The rest of the file does not matter.

@@ -23,7 +23,6 @@ use crate::store::segment::{ChunkRun, ChunkText, Segment};
 use crate::tree::content::{MARK_BYTES, TextReader, has_mark};
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
-/// Reads the text of a large file.
 pub(super) struct LargeText<'a, W> {
     state: &'a SearchState<'a, W>,
     segment: &'a Segment,
@@ -110,9 +109,7 @@ impl<'a, W> LargeText<'a, W> {
 /// Reads the text of a large file, chunk by chunk.
 pub(super) struct TextStream<'a, W> {
     large: LargeText<'a, W>,
-    /// Position in the text.
     at: u64,
-    /// The chunk of that position.
     chunk: u32,
     /// The text of a chunk, and the chunk.
     text: Option<(u32, ChunkText<TextBlock>)>,
@@ -122,7 +119,6 @@ pub(super) struct TextStream<'a, W> {
 }
 
 impl<W> TextStream<'_, W> {
-    /// Reports what could not be read.
     pub(super) fn report(&mut self) {
         if let Some(trouble) = self.trouble.take() {
             self.large.state.trouble(trouble);

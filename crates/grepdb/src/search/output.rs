@@ -24,7 +24,6 @@ struct OutputState<W> {
     separator: Vec<u8>,
     has_written: bool,
     next: usize,
-    /// Number of threads that wait for their turn.
     waiting: usize,
     early: BTreeMap<usize, Vec<u8>>,
     early_bytes: usize,
@@ -75,7 +74,6 @@ impl<W: Write> OrderedOutput<W> {
         (state.out, state.has_written, state.failed)
     }
 
-    /// Whether the writer has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failed.is_some()
     }
@@ -131,7 +129,6 @@ impl<W: Write> OutputState<W> {
     }
 }
 
-/// The output of one task.
 pub(crate) struct OutputSlot<'o, W: Write> {
     output: &'o OrderedOutput<W>,
     number: usize,

@@ -17,7 +17,6 @@ use crate::search::print::{FileOutcome, PlainFormat, Printer};
 use crate::search::worker::Worker;
 use crate::store::file_entry::{FileEntry, FileKind};
 
-/// A file that is being searched.
 pub(crate) struct PlainFile {
     format: PlainFormat,
     /// The path as it is printed. A colon follows in lines and counts.
@@ -75,7 +74,6 @@ impl PlainFile {
         false
     }
 
-    /// Appends a line of `text` to `out`.
     fn print(&mut self, out: &mut Vec<u8>, format: LineFormat, text: &[u8], line: Range<usize>) {
         if format.number {
             if self.counted < line.start {
@@ -111,7 +109,6 @@ impl PlainFile {
         self.counted = 0;
     }
 
-    /// Ends the file.
     pub(crate) fn finish<W: Write>(self, out: &mut OutputSlot<'_, W>) -> io::Result<FileOutcome> {
         let matched = self.matches > 0;
         match self.format {

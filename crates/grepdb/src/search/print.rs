@@ -78,7 +78,6 @@ pub enum OutputFormat {
     Records,
 }
 
-/// Prints into one output slot.
 pub(crate) enum Printer<'o, W: Write> {
     Plain(PlainFormat, OutputSlot<'o, W>),
     Standard(grep_printer::Standard<Box<dyn WriteColor + 'o>>),
@@ -87,17 +86,12 @@ pub(crate) enum Printer<'o, W: Write> {
     Records(OutputSlot<'o, W>),
 }
 
-/// The text to search.
 pub(crate) enum Haystack<'t> {
-    /// Text in memory.
     Whole(&'t [u8]),
-    /// A stream.
     Stream(&'t mut dyn io::Read),
-    /// A file on disk.
     File(&'t std::fs::File),
 }
 
-/// The result of searching one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOutcome {
     /// The file has a match; with inverted matching, a line without one.
@@ -130,7 +124,6 @@ impl<'o, W: Write> Printer<'o, W> {
         }
     }
 
-    /// Searches a text and prints its matches.
     pub(crate) fn search(
         &mut self,
         searcher: &mut Searcher,

@@ -57,7 +57,6 @@ pub struct SearchReport {
     pub output_error: Option<std::io::ErrorKind>,
 }
 
-/// The work of a search.
 #[derive(Default)]
 struct Selection {
     tasks: Vec<Task>,

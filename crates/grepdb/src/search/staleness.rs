@@ -27,7 +27,6 @@ pub(super) fn open_as_known(location: &Location, entry: &FileEntry) -> Option<Fi
     is_as_known(entry, &file.metadata().ok()?).then_some(file)
 }
 
-/// The checks of one search.
 #[derive(Debug)]
 pub(crate) struct StalenessChecks {
     /// Files that may be checked. `None` if no check is needed.

@@ -34,7 +34,6 @@ pub(crate) struct Worker<'a, W> {
     pub(crate) state: &'a SearchState<'a, W>,
     /// For texts in memory: it needs no buffer.
     searcher: Searcher,
-    /// For files on disk.
     disk_searcher: Option<Searcher>,
     /// For stored text that is read piece by piece.
     stream_searcher: Option<Searcher>,
@@ -75,12 +74,10 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         }
     }
 
-    /// A printer into `slot`.
     pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<'o, W> {
         self.state.search.format.printer(slot)
     }
 
-    /// A finder for the lines of `text`.
     pub(crate) fn lines_of<'t>(&self, text: &'t [u8]) -> LineFinder<'t>
     where
         'a: 't,
@@ -107,7 +104,6 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         if self.search_if_stale(printer, entry)? { Ok(()) } else { self.search_text(printer, entry, text) }
     }
 
-    /// Searches the text of a stored file.
     pub(crate) fn search_text(
         &mut self,
         printer: &mut Printer<'_, W>,
@@ -125,7 +121,6 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         self.record(outcome)
     }
 
-    /// Searches a file on disk.
     pub(crate) fn search_disk_file(
         &mut self,
         printer: &mut Printer<'_, W>,

@@ -19,7 +19,6 @@ const NAME: &str = "changed";
 pub(crate) struct ChangeLog(Vec<u8>);
 
 impl ChangeLog {
-    /// Reads the log in `folder`.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
         match fs::read(&path) {
@@ -42,7 +41,6 @@ impl ChangeLog {
         paths
     }
 
-    /// Appends `paths` to the log in `folder`.
     pub(crate) fn append(folder: &Path, paths: &[Vec<u8>]) -> Result<()> {
         let path = folder.join(NAME);
         let write = || {

@@ -55,7 +55,6 @@ pub struct FileEntry {
     pub ends_open: bool,
 }
 
-/// Appends a file table to `out`.
 pub(crate) fn encode_entries(files: &[FileEntry], out: &mut Vec<u8>) {
     put_varint(out, files.len() as u64);
     let (mut path, mut mtime_ns): (&[u8], u64) = (&[], 0);
@@ -74,7 +73,6 @@ pub(crate) fn encode_entries(files: &[FileEntry], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a file table.
 pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<FileEntry>> {
     let mut bytes = ByteReader(bytes);
     let count = bytes.len().filter(|&count| count <= CHUNK_FILES_MAX)?;

@@ -11,7 +11,6 @@ use crate::store::database::Database;
 use crate::store::file_entry::FileEntry;
 use crate::store::manifest::SegmentMeta;
 
-/// The intact files of a database.
 pub(crate) struct Inventory {
     /// In path order.
     pub(crate) files: Vec<InventoryFile>,
@@ -21,7 +20,6 @@ pub(crate) struct Inventory {
     pub(crate) is_complete: bool,
 }
 
-/// A file and its place in the database.
 pub(crate) struct InventoryFile {
     pub(crate) segment: usize,
     pub(crate) number: u32,
@@ -66,7 +64,6 @@ impl Inventory {
 }
 
 impl Database {
-    /// Its intact files.
     pub(crate) fn inventory(&self) -> Result<Inventory> {
         Inventory::new(self, &DamageLog::read(&self.location.folder))
     }

@@ -28,10 +28,8 @@ const MAGIC: [u8; 8] = *b"\x89flgman\n";
 const VERSION: u32 = 3;
 const NAME: &str = "manifest";
 
-/// The contents of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The root of the tree.
     pub(crate) root: OsString,
     pub(crate) rules: Rules,
     /// Grows with every change.
@@ -54,7 +52,6 @@ pub(crate) struct SegmentMeta {
     pub(crate) tombstones: Vec<u32>,
 }
 
-/// The folder of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct DatabaseFolder(PathBuf);
 
@@ -153,7 +150,6 @@ impl DatabaseFolder {
         written
     }
 
-    /// All segments in the folder.
     fn segments(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| path.extension().is_some_and(|ending| ending == "segment"))
@@ -166,7 +162,6 @@ impl DatabaseFolder {
     }
 }
 
-/// The number of the segment at `path`.
 fn number(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }

@@ -22,7 +22,6 @@ const HEAD_BYTES: usize = 16 << 10;
 /// A file whose first bytes were read already, from its beginning.
 type FileWithHead = std::io::Chain<Cursor<Vec<u8>>, File>;
 
-/// Reads the text of a file.
 pub(crate) enum TextReader {
     Plain(FileWithHead),
     Decoded(Box<dyn Read + Send>),
@@ -37,7 +36,6 @@ pub(crate) fn has_utf32_bom(file: &File) -> bool {
         && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
 }
 
-/// Bytes of the longest byte order mark.
 pub(crate) const MARK_BYTES: usize = 4;
 
 /// Whether a file with this head begins with a byte order mark. Without one its bytes are its text.

@@ -77,7 +77,6 @@ pub(crate) fn rewalk(
     Ok(Some(walked))
 }
 
-/// The state of a rewalk.
 struct Rewalk<'a> {
     root: &'a Path,
     rules: &'a Rules,

@@ -65,7 +65,6 @@ pub(crate) struct PathMatcher {
 }
 
 impl WalkRoot {
-    /// The walk roots of the tree at `root`.
     pub(crate) fn all(root: &Path, rules: &Rules) -> Result<Vec<Self>> {
         let overrides = overrides(root, &rules.globs)?;
         let whole = [RuleGroup { folders: vec![root.to_path_buf()], ..RuleGroup::default() }];
@@ -91,7 +90,6 @@ impl WalkRoot {
         Ok(all)
     }
 
-    /// A walker with all rules.
     pub(crate) fn walker(&self, threads: usize) -> ignore::WalkParallel {
         let (mut builder, expressions) = (self.builder.clone(), self.expressions.clone());
         builder.threads(threads);

@@ -38,14 +38,12 @@ pub(crate) struct FolderSnapshot {
 /// A folder and the time of its last change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderStamp {
-    /// Tree path.
     pub(crate) path: Vec<u8>,
     /// When the folder last got or lost an entry, ns since 1970. No program can set this time. 0 if it is not
     /// settled.
     pub(crate) ctime_ns: u64,
 }
 
-/// An ignore file and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IgnoreFileStamp {
     path: OsString,
@@ -70,7 +68,6 @@ impl FolderSnapshot {
         Self { outside_ignore_files: outside, walked_ns: begin_ns, ..Self::default() }
     }
 
-    /// Adds a folder and its ignore files.
     pub(crate) fn add_folder(
         &mut self,
         root: &Path,
@@ -118,7 +115,6 @@ impl FolderSnapshot {
             .then(|| Self { ignore_files: self.ignore_files.clone(), ..now })
     }
 
-    /// Whether `name` is the name of an ignore file.
     pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
         IGNORE_FILES.iter().any(|rule| name == *rule)
     }

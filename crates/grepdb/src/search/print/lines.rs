@@ -39,7 +39,6 @@ impl LineFormat {
     }
 }
 
-/// Prints the matches of one file.
 pub(super) struct LineSink<'p, W> {
     pub(super) out: &'p mut W,
     pub(super) lines: LineFormat,

@@ -38,7 +38,6 @@ pub(crate) struct ChunkRun {
 }
 
 impl ChunkRun {
-    /// Numbers of the chunks.
     pub(crate) fn numbers(&self) -> Range<u32> {
         self.first..self.first + self.chunks
     }
@@ -85,12 +84,10 @@ impl ChunkRun {
 impl ChunkMeta {
     /// Rows in a block of the table. A block is read and checked as a whole.
     pub(super) const BLOCK: u32 = 64;
-    /// Length of a row.
     pub(super) const BYTES: usize = 28 + 8 * HALVES;
     /// Length of the checksum at the end of a block.
     pub(super) const CRC_BYTES: usize = 4;
 
-    /// Length of a table with this many rows.
     pub(super) fn table_bytes(rows: u32) -> u64 {
         u64::from(rows) * Self::BYTES as u64 + u64::from(rows.div_ceil(Self::BLOCK)) * Self::CRC_BYTES as u64
     }

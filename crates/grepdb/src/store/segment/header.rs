@@ -13,7 +13,6 @@ const MAGIC: [u8; 8] = *b"\x89flgrep\n";
 pub(super) const VERSION: u32 = 4;
 pub(super) const HEADER_BYTES: usize = 192;
 
-/// A section of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) begin: u64,
@@ -36,7 +35,6 @@ pub(super) struct Header {
     pub(super) dictionary: Section,
 }
 
-/// Why a header can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderError {
     Damaged,

@@ -21,7 +21,6 @@ use crate::store::compression;
 use crate::store::file_entry::{self, FileEntry};
 use crate::tuning::{CHUNK_BYTES, HALF_BYTES, TABLE_BLOCKS};
 
-/// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
@@ -50,7 +49,6 @@ pub(crate) struct ChunkText<B> {
 }
 
 impl<B: Deref<Target = [u8]>> ChunkText<B> {
-    /// Text that fills `room`.
     pub(crate) fn whole(room: B) -> Self {
         let text = 0..room.len();
         Self { room, text }
@@ -68,7 +66,6 @@ impl<B: Deref<Target = [u8]>> ChunkText<B> {
 }
 
 impl Segment {
-    /// Opens the segment at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let mut bytes = [0; HEADER_BYTES];
@@ -123,12 +120,10 @@ impl Segment {
         self.header.text_bytes
     }
 
-    /// Number of chunks.
     pub(crate) fn chunks(&self) -> u32 {
         self.header.chunks
     }
 
-    /// The row of chunk `at`.
     pub(crate) fn chunk_meta(&self, at: u32) -> Result<ChunkMeta> {
         let damaged = || self.damaged(DamagedPart::Segment);
         let number = at / ChunkMeta::BLOCK;
@@ -145,7 +140,6 @@ impl Segment {
         rows.as_ref().and_then(|rows| rows.get((at % ChunkMeta::BLOCK) as usize)).copied().ok_or_else(damaged)
     }
 
-    /// Checks the rows of `chunks`.
     pub(crate) fn check_table(&self, mut chunks: Range<u32>) -> Result<()> {
         chunks.try_for_each(|at| self.chunk_meta(at).map(drop))
     }
@@ -204,7 +198,6 @@ impl Segment {
         Ok(self.chunk_meta(at)?.first_file..end)
     }
 
-    /// Size of the index, bytes.
     pub(crate) fn index_bytes(&self) -> u64 {
         self.header.lists.len_bytes + self.header.directory.len_bytes
     }
@@ -282,7 +275,6 @@ impl Segment {
         posting_list::find_list(block, &self.list_block(block)?, trigram).ok_or_else(damaged)
     }
 
-    /// Sets the bits of `list` in `candidates`.
     pub(crate) fn mark(&self, list: &PostingList, candidates: &mut Candidates) -> Result<()> {
         list.mark(self.header.chunks, candidates).ok_or_else(|| self.damaged(DamagedPart::Index))
     }

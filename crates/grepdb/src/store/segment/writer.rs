@@ -21,14 +21,12 @@ use crate::tuning::HALVES;
 /// A chunk before it is written.
 #[derive(Debug)]
 pub(crate) struct PackedChunk {
-    /// The compressed halves.
     pub(crate) blocks: [Vec<u8>; HALVES],
     pub(crate) text_bytes: u32,
     pub(crate) content: ChunkContent,
     pub(crate) trigrams: Vec<(Trigram, u16)>,
 }
 
-/// The files of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkContent {
     /// Whole files.
@@ -48,7 +46,6 @@ pub(crate) enum PartBegin {
     Within([u8; 2]),
 }
 
-/// A segment that is being written.
 pub(crate) struct SegmentWriter {
     path: PathBuf,
     out: BufWriter<File>,
@@ -130,7 +127,6 @@ impl SegmentWriter {
         }
     }
 
-    /// Appends the file table of chunk `chunk`.
     fn add_file_table(&mut self, chunk: usize, files: &[FileEntry]) {
         let begin = self.file_tables.len();
         file_entry::encode_entries(files, &mut self.file_tables);
@@ -146,7 +142,6 @@ impl SegmentWriter {
         self.text_bytes >= t::SEGMENT_BYTES_MAX || self.file_tables.len() >= t::SEGMENT_FILES_BYTES_MAX
     }
 
-    /// Text so far, bytes.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
