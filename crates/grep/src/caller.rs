@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use faultless_console::{Failure, reason};
+use faultless_grepdb::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Who asked.
@@ -55,14 +56,18 @@ impl Caller {
         self.stdout.is_terminal()
     }
 
-    /// Whether messages go to a terminal.
-    pub(crate) fn sees_messages(&self) -> bool {
-        self.stderr.is_terminal()
-    }
-
     /// Prints a line on stderr, if that can be written.
     pub(crate) fn tell(&self, message: &dyn Display) {
         let _ = (&self.stderr).write_all(format!("{message}\n").as_bytes());
+    }
+
+    /// Prints notices about a result. Without a terminal, files that were not checked are reported only if a checked one
+    /// had changed.
+    pub(crate) fn tell_all(&self, notices: &[Notice]) {
+        let is_minor = |notice: &Notice| matches!(notice, Notice::Unchecked { .. });
+        if self.stderr.is_terminal() || !notices.iter().all(is_minor) {
+            notices.iter().for_each(|notice| self.tell(&format_args!("faultless: {notice}")));
+        }
     }
 
     pub(crate) fn stdout(&self) -> io::Result<Stdout> {

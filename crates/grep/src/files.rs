@@ -11,7 +11,6 @@ use faultless_grepdb::engine::Database;
 use crate::caller::Caller;
 use crate::databases::{Chosen, Which};
 use crate::matching::Matching;
-use crate::warnings;
 use faultless_console::{Failure, emit};
 
 /// At most this many printed paths are checked on disk: some 20 ms.
@@ -62,7 +61,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             gone += u64::from(!is_there);
             is_there
         });
-        warnings::tell(&caller, &Notice::of_paths(&database, gone, unchecked));
+        caller.tell_all(&Notice::of_paths(&database, gone, unchecked));
         hits.extend(of_database);
     }
     let hits = args.matching.best(hits);

@@ -24,7 +24,7 @@ use crate::flags::Args;
 use crate::flags::looks::Sort;
 use crate::printing::Looks;
 use crate::scope::{self, Filter, Folder, Tree};
-use crate::{patterns, totals, warnings};
+use crate::{patterns, totals};
 use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
@@ -198,7 +198,7 @@ impl Job<'_> {
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
         if !self.args.looks.no_messages {
-            warnings::tell(self.caller, &Notice::of_search(&database, &searched));
+            self.caller.tell_all(&Notice::of_search(&database, &searched));
         }
         Ok((out, searched))
     }

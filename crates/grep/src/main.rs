@@ -36,7 +36,6 @@ mod skipped;
 mod stdin;
 mod totals;
 mod update;
-mod warnings;
 mod watch;
 
 use std::ffi::OsString;

@@ -9,9 +9,14 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     if cfg!(fuzzing) { 0 } else { crc32fast::hash(bytes) }
 }
 
+/// `value` in few bytes.
+pub(crate) fn packed(value: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("a value that has a length")
+}
+
 /// `head`, `value`, and a checksum of both.
 pub(crate) fn seal(head: &[u8], value: &impl Serialize) -> Vec<u8> {
-    let mut out = postcard::to_extend(value, head.to_vec()).expect("a value that has a length");
+    let mut out = [head, &packed(value)].concat();
     let crc = checksum(&out);
     out.extend(crc.to_le_bytes());
     out

@@ -203,6 +203,8 @@ fn an_error_says_what_and_where_and_the_remedy() {
     );
     let error = search("a", SearchOptions { globs: vec!["[".into()], ..SearchOptions::default() });
     assert!(matches!(&error, Error::Pattern(why) if why.starts_with("glob [: ")), "{error}");
+    let error = Index::open(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
+    assert!(error.ends_with("no database here or above; `faultless index init` makes one"), "{error}");
     let nowhere = root.path().join("nowhere");
     let error = Index::open(&nowhere).unwrap_err();
     assert!(matches!(&error, Error::Io { path, .. } if *path == nowhere), "{error}");

@@ -78,16 +78,6 @@ impl Index {
     /// # Errors
     /// [`Error::Missing`]: no such folder has a database. [`Error::Damaged`], [`Error::Version`], [`Error::Io`]: the
     /// database can't be used. Each text ends with the remedy.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path();
-    /// use faultless_grepdb::{Error, Index};
-    ///
-    /// let error = Index::open(path).unwrap_err();
-    /// assert!(matches!(error, Error::Missing(_)));
-    /// assert!(error.to_string().ends_with("no database here or above; `faultless index init` makes one"));
-    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().canonicalize().map_err(Error::io("open", path.as_ref()))?;
         let index = Self { location: Location::find(&path)?, open: DatabaseCache::new() };

@@ -68,28 +68,23 @@ pub(crate) fn build_segments(
     let mut unreadable = BTreeSet::new();
     loop {
         match build_once(plan, of_bytes, &dictionary, &unreadable, progress)? {
-            Outcome::Written(written) => return Ok(written),
+            Ok(written) => return Ok(written),
             // Half a file is no file, but its chunks are written already. That is rare enough to begin again without
             // it.
-            Outcome::ReadError(file) => drop(unreadable.insert(file)),
+            Err(file) => drop(unreadable.insert(file)),
         }
     }
 }
 
-enum Outcome {
-    Written(Vec<WrittenSegment>),
-    /// Index of a large file that can't be read to its end.
-    ReadError(usize),
-}
-
 /// Writes the segments of `plan`, whose files have `of_bytes` bytes. Does not open the `unreadable` files.
+/// The inner error is the index of a large file that can't be read to its end.
 fn build_once(
     plan: &BuildPlan<'_>,
     of_bytes: u64,
     dictionary: &[u8],
     unreadable: &BTreeSet<usize>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Outcome> {
+) -> Result<std::result::Result<Vec<WrittenSegment>, usize>> {
     let jobs = &jobs(plan.files);
     let chunks = jobs.len().max(usize::try_from(of_bytes / t::CHUNK_BYTES as u64).unwrap_or(usize::MAX));
     let threads = plan.threads.clamp(1, chunks.max(1));
@@ -125,8 +120,8 @@ fn build_once(
         let result = write_parts(&packed, jobs, &mut output, progress, of_bytes, turns);
         turns.stop();
         match result? {
-            Some(file) => Ok(Outcome::ReadError(file)),
-            None => output.finish().map(Outcome::Written),
+            Some(file) => Ok(Err(file)),
+            None => output.finish().map(Ok),
         }
     })
 }

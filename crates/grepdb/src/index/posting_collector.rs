@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::index::posting_list::{BlockDirectory, ListBlock, ListWriter, Posting};
 use crate::index::trigram::{TRIGRAMS, Trigram};
-use crate::tuning::{POSTINGS_MAX, SUBCHUNKS};
+use crate::tuning::SUBCHUNKS;
 
 /// Buckets of trigrams with the same upper bits. Each bucket is sorted separately.
 const BUCKETS: usize = 1 << 9;
@@ -62,11 +62,8 @@ struct SpillPart {
 
 impl PostingCollector {
     /// A collector whose temporary file, if it needs one, is created at `spill_path` and removed from there at once.
-    pub(crate) fn new(spill_path: PathBuf) -> Self {
-        Self::with_max(spill_path, POSTINGS_MAX)
-    }
-
-    fn with_max(spill_path: PathBuf, entries_max: usize) -> Self {
+    /// More than `entries_max` entries go there.
+    pub(crate) fn new(spill_path: PathBuf, entries_max: usize) -> Self {
         let buckets = vec![TrigramBucket::default(); BUCKETS];
         Self { buckets, entries: 0, entries_max, spill_path, spill: None }
     }
@@ -228,7 +225,7 @@ mod tests {
         threads: usize,
     ) -> (Vec<u8>, BlockDirectory, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let mut collector = PostingCollector::with_max(folder.path().join("spill"), entries_max);
+        let mut collector = PostingCollector::new(folder.path().join("spill"), entries_max);
         for trigrams in chunks {
             collector.add(trigrams.iter().map(|&(trigram, mask)| (Trigram(trigram), mask))).unwrap();
         }
@@ -324,7 +321,7 @@ mod tests {
     #[test]
     fn a_temporary_file_that_can_not_be_written_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let mut collector = PostingCollector::with_max(folder.path().join("none/spill"), 0);
+        let mut collector = PostingCollector::new(folder.path().join("none/spill"), 0);
         let error = collector.add([(Trigram(7), 1)].into_iter()).unwrap_err();
         assert!(error.to_string().contains("none/spill"), "{error}");
     }

@@ -72,10 +72,6 @@ impl<W> SearchState<'_, W> {
         self.stop.load(Ordering::Relaxed) || self.search.cancel.is_some_and(is_cancelled)
     }
 
-    pub(crate) fn candidate_mask(&self, segment: u32, chunk: u32) -> u16 {
-        self.candidates[segment as usize][chunk as usize]
-    }
-
     /// Records an error; damage of the same part only once.
     pub(crate) fn trouble(&self, error: Error) {
         push_unless_known(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner), error);

@@ -94,16 +94,6 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         found.is_some_and(|found| found.end() + LOOK_AHEAD_BYTES <= begin.len())
     }
 
-    /// Searches the text of a stored file, or the file itself if it has changed.
-    pub(crate) fn search_stored(
-        &mut self,
-        printer: &mut Printer<'_, W>,
-        entry: &FileEntry,
-        text: &[u8],
-    ) -> Result<()> {
-        if self.search_if_stale(printer, entry)? { Ok(()) } else { self.search_text(printer, entry, text) }
-    }
-
     pub(crate) fn search_text(
         &mut self,
         printer: &mut Printer<'_, W>,

@@ -10,7 +10,7 @@ use crate::tuning::SUBCHUNKS;
 
 const MAGIC: [u8; 8] = *b"\x89flgrep\n";
 /// Format version. A reader accepts no other.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 pub(super) const HEADER_BYTES: usize = 192;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

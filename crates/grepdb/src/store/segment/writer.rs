@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::chunk::{ChunkMeta, ChunkRun, HalfBlock};
 use super::header::{HEADER_BYTES, Header, Section};
-use crate::encoding::checksum;
+use crate::encoding::{checksum, packed};
 use crate::error::{Error, Result};
 use crate::index::posting_collector::PostingCollector;
 use crate::index::trigram::Trigram;
@@ -78,7 +78,7 @@ impl SegmentWriter {
             open_file: None,
             text_bytes: 0,
             // A commit, or a failed build, removes every segment without a number.
-            lists: PostingCollector::new(path.with_file_name("postings.segment")),
+            lists: PostingCollector::new(path.with_file_name("postings.segment"), t::POSTINGS_MAX),
             dictionary,
         };
         writer.write(&[0; HEADER_BYTES])?;
@@ -171,8 +171,9 @@ impl SegmentWriter {
             table.extend(crc.to_le_bytes());
         }
         header.table = Section { crc: 0, ..self.section(&table)? };
-        header.large_files = self.section(&ChunkRun::encode(&self.large_files))?;
-        header.long_lines = self.section(&ChunkRun::encode(&self.long_lines))?;
+        let [large_files, long_lines] = [&self.large_files, &self.long_lines].map(packed);
+        header.large_files = self.section(&large_files)?;
+        header.long_lines = self.section(&long_lines)?;
         header.directory = self.section(directory.encode())?;
         let dictionary = std::mem::take(&mut self.dictionary);
         header.dictionary = self.section(&dictionary)?;
