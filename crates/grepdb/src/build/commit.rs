@@ -73,7 +73,7 @@ impl Database {
             generation: old.generation + 1,
             next: next + written.len() as u64,
             walked_ns: walked.folders.walked_ns,
-            segments: written.iter().map(segment_meta).collect(),
+            segments: written.iter().map(|written| written.meta.clone()).collect(),
         };
         commit(&folder, &manifest, &walked)?;
         changed.clear(&location.folder)?;
@@ -96,11 +96,6 @@ pub(crate) fn save_snapshot(folder: &DatabaseFolder, manifest: &Manifest, walked
     if walked.trouble.is_empty() {
         walked.folders.save(folder.path(), manifest.generation);
     }
-}
-
-pub(crate) fn segment_meta(written: &WrittenSegment) -> SegmentMeta {
-    let WrittenSegment { number, files, text_bytes, .. } = *written;
-    SegmentMeta { number, files, text_bytes, tombstones: Vec::new() }
 }
 
 pub(crate) fn report(manifest: &Manifest, written: &[WrittenSegment], removed: u64) -> UpdateReport {

@@ -18,6 +18,7 @@ use crate::build::turns::{PartId, Piece, StopIfPanicking, Task, Turn, Turns};
 use crate::error::{Error, Result};
 use crate::path::disk_path;
 use crate::store::file_entry::FileEntry;
+use crate::store::manifest::SegmentMeta;
 use crate::store::segment::{ChunkContent, PackedChunk, SegmentWriter};
 use crate::tree::content::TextReader;
 use crate::tree::walk::TreeFile;
@@ -38,9 +39,7 @@ pub struct Progress {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSegment {
-    pub(crate) number: u64,
-    pub(crate) files: u32,
-    pub(crate) text_bytes: u64,
+    pub(crate) meta: SegmentMeta,
     pub(crate) file_bytes: u64,
 }
 
@@ -285,7 +284,8 @@ impl SegmentOutput<'_> {
         if let Some((number, writer)) = self.writer.take() {
             let text_bytes = writer.text_bytes();
             let (files, file_bytes) = writer.finish(self.plan.threads)?;
-            self.written.push(WrittenSegment { number, files, text_bytes, file_bytes });
+            let meta = SegmentMeta { number, files, text_bytes, tombstones: Vec::new() };
+            self.written.push(WrittenSegment { meta, file_bytes });
         }
         Ok(())
     }

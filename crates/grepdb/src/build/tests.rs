@@ -55,7 +55,7 @@ fn built(
     let plan = BuildPlan { root, files, open, threads, number: 0, segment_path: &segment_path };
     let (mut segments, mut entries) = (Vec::new(), Vec::new());
     for written in build_segments(&plan, progress)? {
-        let path = segment_path(written.number);
+        let path = segment_path(written.meta.number);
         segments.push(std::fs::read(&path).unwrap());
         let segment = Segment::open(&path)?;
         segment.check(|_| true, &mut |error| panic!("{error}"))?;

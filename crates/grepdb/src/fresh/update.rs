@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::build::commit::{UpdateReport, commit, report, save_snapshot, segment_meta};
+use crate::build::commit::{UpdateReport, commit, report, save_snapshot};
 use crate::build::segments::{BuildPlan, Progress, build_segments};
 use crate::error::{Error, Result};
 use crate::fresh::plan::{changed_paths, plan_update, walk_again};
@@ -71,7 +71,7 @@ impl Database {
         } else {
             manifest.generation += 1;
             manifest.next += written.len() as u64;
-            manifest.segments.extend(written.iter().map(segment_meta));
+            manifest.segments.extend(written.iter().map(|written| written.meta.clone()));
             commit(&folder, &manifest, &walked)?;
         }
         changed.clear(&location.folder)?;

@@ -3,19 +3,12 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use faultless_grepdb::engine::{Database, Location};
 use faultless_grepdb::{Index, Notice, Rules, SearchOptions, UpdateReport};
 
-/// Writes a file with a modification time `age` seconds ago, so that its time is settled.
-fn write(root: &Path, path: &str, text: &str, age: u64) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    let time = SystemTime::now() - Duration::from_secs(age);
-    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-}
+use crate::write;
 
 /// Waits until the times of all folders are settled.
 fn settle() {
@@ -42,13 +35,11 @@ fn large_tree() -> tempfile::TempDir {
 }
 
 fn build(root: &Path) -> UpdateReport {
-    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| ControlFlow::Continue(()))
-        .unwrap()
+    Index::build(root, &Rules::default(), |_| ControlFlow::Continue(())).unwrap().1
 }
 
 fn update(root: &Path) -> (u64, u64) {
-    let updated =
-        Database::update(&Location::in_tree(root), None, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+    let updated = Index::open(root).unwrap().update(|_| ControlFlow::Continue(())).unwrap();
     (updated.read, updated.removed)
 }
 
