@@ -103,7 +103,7 @@ pub(crate) fn plan_update(
     }
     kept.iter_mut().for_each(|meta| meta.tombstones.sort_unstable());
     let mut rewritten = segments_to_rewrite(&kept);
-    let damaged = database.segments.iter().map(|segment| damage.has_segment(segment.path()));
+    let damaged = database.segments.iter().map(|segment| damage.has(segment.path(), None));
     rewritten.iter_mut().zip(damaged).for_each(|(rewritten, damaged)| *rewritten |= damaged);
     read.extend(unchanged.into_iter().filter(|(at, _)| rewritten[*at]).map(|(_, file)| file.clone()));
     read.sort_unstable_by(|a, b| path_order(&a.path, &b.path));

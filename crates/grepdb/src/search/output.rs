@@ -36,8 +36,9 @@ struct OutputState<W> {
 
 impl<W: Write> OrderedOutput<W> {
     /// Writes into `out`, with `separator` between the output of two tasks; before the first as well, if the output
-    /// `follows` something. At most `most_bytes` wait for their turn.
-    pub(crate) fn new(out: W, separator: &[u8], follows: bool, most_bytes: usize) -> Self {
+    /// `follows` something. At most `most_bytes` wait for their turn. With `at_once` a task waits for its turn with the
+    /// first line: a line that it kept instead could only be written with the next one.
+    pub(crate) fn new(out: W, separator: &[u8], follows: bool, most_bytes: usize, at_once: bool) -> Self {
         let state = OutputState {
             out,
             separator: separator.to_vec(),
@@ -51,13 +52,7 @@ impl<W: Write> OrderedOutput<W> {
             spare_bytes: 0,
             most_bytes,
         };
-        Self { state: Mutex::new(state), turn: Condvar::new(), at_once: false }
-    }
-
-    /// Whether a task writes each line at once. It waits for its turn with the first line: a line that it kept instead
-    /// could only be written with the next one.
-    pub(crate) fn at_once(self, at_once: bool) -> Self {
-        Self { at_once, ..self }
+        Self { state: Mutex::new(state), turn: Condvar::new(), at_once }
     }
 
     /// Opens the slot of task `number`. Each slot must be opened once. Dropping it ends the task.
@@ -224,7 +219,7 @@ mod tests {
 
     /// The output of `pieces` tasks with `lines` lines each, written by four threads.
     fn written(pieces: usize, lines: impl Fn(usize) -> usize + Sync, most_bytes: usize) -> Vec<u8> {
-        let output = OrderedOutput::new(Vec::new(), b"", false, most_bytes);
+        let output = OrderedOutput::new(Vec::new(), b"", false, most_bytes, false);
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -258,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_separator_stands_between_pieces_that_wrote_something() {
-        let output = OrderedOutput::new(Vec::new(), b"--\n", false, 100);
+        let output = OrderedOutput::new(Vec::new(), b"--\n", false, 100, false);
         let (first, mut second, mut third, fourth) =
             (output.slot(0), output.slot(1), output.slot(2), output.slot(3));
         writeln!(third, "third").unwrap();

@@ -99,6 +99,8 @@ impl Search<'_> {
         let threads_max = if disk_files.is_some() { usize::MAX } else { tasks.len() / t::ITEMS_PER_THREAD };
         let threads = if threads_max > 1 { (self.threads)().min(threads_max) } else { 1 };
         let has_work = !tasks.is_empty() || disk_files.is_some();
+        let (follows, at_once) = (self.follows_output, self.at_once);
+        let output = OrderedOutput::new(out, self.separator, follows, t::OUTPUT_WAITS_BYTES, at_once);
         let state = SearchState {
             search: self,
             database,
@@ -114,8 +116,7 @@ impl Search<'_> {
             text_bytes: AtomicU64::new(0),
             trouble: Mutex::new(trouble),
             unlisted: OnceLock::new(),
-            output: OrderedOutput::new(out, self.separator, self.follows_output, t::OUTPUT_WAITS_BYTES)
-                .at_once(self.at_once),
+            output,
             checks: StalenessChecks::new(database.overlay.is_complete(), chunks),
         };
         std::thread::scope(|scope| {

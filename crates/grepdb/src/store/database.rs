@@ -85,7 +85,7 @@ impl Database {
             for meta in std::mem::take(&mut manifest.segments) {
                 let opened = folder.open(&meta).and_then(|segment| {
                     if damaged.is_some() {
-                        segment.check_table(0..segment.chunks())?;
+                        (0..segment.chunks()).try_for_each(|at| segment.chunk_meta(at).map(drop))?;
                     }
                     Ok(segment)
                 });

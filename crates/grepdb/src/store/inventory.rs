@@ -36,7 +36,7 @@ impl Inventory {
             for (chunk, entries) in (0..).zip(segment.files_by_chunk()?) {
                 let numbers = segment.file_numbers(chunk)?;
                 let has_text =
-                    !segment.chunks_of_file(chunk).any(|part| damage.has_chunk(segment.path(), part));
+                    !segment.chunks_of_file(chunk).any(|part| damage.has(segment.path(), Some(part)));
                 let is_current = |number: &u32| !database.has_tombstone(at, *number);
                 match entries {
                     Ok(entries) if has_text => {

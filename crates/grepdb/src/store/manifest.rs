@@ -137,7 +137,9 @@ impl DatabaseFolder {
             File::open(&self.0)?.sync_all()
         };
         write().map_err(Error::io("write", &path))?;
-        self.remove_unnamed(manifest);
+        // A reader that has one open can go on reading it.
+        let named: Vec<_> = manifest.segments.iter().map(|meta| self.segment_path(meta.number)).collect();
+        remove(self.segments().filter(|path| !named.contains(path)));
         Ok(())
     }
 
@@ -153,12 +155,6 @@ impl DatabaseFolder {
     fn segments(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| path.extension().is_some_and(|ending| ending == "segment"))
-    }
-
-    /// Removes segments that `manifest` does not name. A reader that has one open can go on reading it.
-    fn remove_unnamed(&self, manifest: &Manifest) {
-        let named: Vec<_> = manifest.segments.iter().map(|meta| self.segment_path(meta.number)).collect();
-        remove(self.segments().filter(|path| !named.contains(path)));
     }
 }
 

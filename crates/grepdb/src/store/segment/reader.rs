@@ -140,10 +140,6 @@ impl Segment {
         rows.as_ref().and_then(|rows| rows.get((at % ChunkMeta::BLOCK) as usize)).copied().ok_or_else(damaged)
     }
 
-    pub(crate) fn check_table(&self, mut chunks: Range<u32>) -> Result<()> {
-        chunks.try_for_each(|at| self.chunk_meta(at).map(drop))
-    }
-
     /// Reads block `number` of the chunk table. Returns `None` if its contents are impossible.
     fn read_table_block(&self, number: u32) -> Result<Option<Vec<ChunkMeta>>> {
         let first = number * ChunkMeta::BLOCK;
