@@ -15,7 +15,7 @@ use crate::store::change_log::ChangeLog;
 use crate::store::damage_log::DamageLog;
 use crate::store::database::{Database, Location};
 use crate::store::manifest::{DatabaseFolder, Manifest, SegmentMeta};
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rules::Rules;
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::{WalkResult, walk};
@@ -61,7 +61,7 @@ impl Database {
         let plan = BuildPlan {
             root: &location.root,
             files: &walked.files,
-            open: &TextReader::open,
+            open: &open_text,
             threads,
             number: next,
             segment_path: &|number| folder.segment_path(number),

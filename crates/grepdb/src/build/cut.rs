@@ -192,19 +192,23 @@ fn count_text(entry: &mut FileEntry, text: &[u8]) {
 pub(crate) fn chunks(root: &Path, files: &[TreeFile]) -> Vec<(usize, Vec<FileEntry>)> {
     let mut chunks: Vec<(usize, Vec<FileEntry>)> = Vec::new();
     let mut large = 0;
-    let _ = FileCutter::new(root, &TextReader::open).cut(files.iter().enumerate(), |_| false, &mut |cut| {
-        match cut {
-            Cut::Chunk(text, ChunkContent::Files(files)) => chunks.push((text.len(), files)),
-            Cut::Chunk(text, content) => {
-                if content == ChunkContent::LargeFile {
-                    large = chunks.len();
+    let _ = FileCutter::new(root, &crate::tree::content::open_text).cut(
+        files.iter().enumerate(),
+        |_| false,
+        &mut |cut| {
+            match cut {
+                Cut::Chunk(text, ChunkContent::Files(files)) => chunks.push((text.len(), files)),
+                Cut::Chunk(text, content) => {
+                    if content == ChunkContent::LargeFile {
+                        large = chunks.len();
+                    }
+                    chunks.push((text.len(), Vec::new()));
                 }
-                chunks.push((text.len(), Vec::new()));
+                Cut::LargeFileEnd(entry) => chunks[large].1.push(entry),
+                Cut::ReadError(at) => panic!("file {at} can't be read"),
             }
-            Cut::LargeFileEnd(entry) => chunks[large].1.push(entry),
-            Cut::ReadError(at) => panic!("file {at} can't be read"),
-        }
-        ControlFlow::Continue(())
-    });
+            ControlFlow::Continue(())
+        },
+    );
     chunks
 }

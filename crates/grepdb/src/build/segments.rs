@@ -20,7 +20,7 @@ use crate::path::disk_path;
 use crate::store::file_entry::FileEntry;
 use crate::store::manifest::SegmentMeta;
 use crate::store::segment::{ChunkContent, PackedChunk, SegmentWriter};
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::walk::TreeFile;
 use crate::tuning as t;
 
@@ -47,7 +47,7 @@ pub(crate) struct BuildPlan<'a> {
     pub(crate) root: &'a Path,
     /// In path order.
     pub(crate) files: &'a [TreeFile],
-    /// Opens a file: [`TextReader::open`], except in tests.
+    /// Opens a file: [`open_text`], except in tests.
     pub(crate) open: OpenFile<'a>,
     pub(crate) threads: usize,
     pub(crate) number: u64,
@@ -326,7 +326,7 @@ fn samples(plan: &BuildPlan<'_>) -> Vec<u8> {
     let mut samples = Vec::new();
     for file in large.into_iter().step_by(step) {
         let begin = samples.len();
-        let read = TextReader::open(&disk_path(plan.root, &file.path))
+        let read = open_text(&disk_path(plan.root, &file.path))
             .and_then(|content| content.take(t::DICTIONARY_FILE_BYTES).read_to_end(&mut samples));
         // Binary files teach nothing. Read errors are reported later.
         if read.is_err() || memchr::memchr(0, &samples[begin..]).is_some() {

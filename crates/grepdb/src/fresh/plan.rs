@@ -14,7 +14,7 @@ use crate::store::database::Database;
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::inventory::{Inventory, InventoryFile};
 use crate::store::manifest::SegmentMeta;
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rewalk::rewalk;
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::{TreeFile, WalkResult, walk};
@@ -115,7 +115,7 @@ pub(crate) fn plan_update(
 /// Whether the entry still describes the file on disk. An unreadable file must still be unreadable: a change of
 /// permissions leaves size and time as they were.
 fn is_unchanged(root: &Path, entry: &FileEntry, file: &TreeFile) -> bool {
-    let is_unreadable = || TextReader::open(&disk_path(root, &entry.path)).is_err();
+    let is_unreadable = || open_text(&disk_path(root, &entry.path)).is_err();
     entry.size_bytes == file.size_bytes
         && entry.mtime_ns == file.mtime_ns
         && entry.mtime_ns != 0

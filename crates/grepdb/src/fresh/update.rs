@@ -18,7 +18,7 @@ use crate::store::database::{Database, Location};
 use crate::store::inventory::Inventory;
 use crate::store::manifest::{DatabaseFolder, Manifest};
 use crate::store::overlay::Overlay;
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
 
@@ -54,7 +54,7 @@ impl Database {
         let plan = BuildPlan {
             root: &location.root,
             files: &update.read,
-            open: &TextReader::open,
+            open: &open_text,
             threads,
             number: database.manifest.next,
             segment_path: &|number| folder.segment_path(number),

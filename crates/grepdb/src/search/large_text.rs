@@ -21,7 +21,7 @@ use crate::search::staleness::{is_as_known, open_as_known};
 use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::{ChunkRun, ChunkText, Segment};
-use crate::tree::content::{MARK_BYTES, TextReader, has_mark};
+use crate::tree::content::{MARK_BYTES, TextReader, has_mark, open_text};
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
 pub(super) struct LargeText<'a, W> {
@@ -91,7 +91,7 @@ impl<'a, W> LargeText<'a, W> {
     fn read_on_disk(&mut self, path: &Path, begin: u64, into: &mut [u8]) -> io::Result<()> {
         let (at, mut text) = match self.on_disk.take().filter(|(at, _)| *at <= begin) {
             Some(on_disk) => on_disk,
-            None if is_as_known(self.entry, &path.metadata()?) => (0, TextReader::open(path)?),
+            None if is_as_known(self.entry, &path.metadata()?) => (0, open_text(path)?),
             None => return Err(io::Error::other("it has changed; `faultless index update` reads it")),
         };
         io::copy(&mut Read::by_ref(&mut text).take(begin - at), &mut io::sink())?;

@@ -25,7 +25,7 @@ use crate::search::print::{FileOutcome, Haystack, Printer};
 use crate::search::request::Search;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
-use crate::tree::content::{TextReader, has_utf32_bom};
+use crate::tree::content::{has_utf32_bom, open_text};
 
 /// Bytes behind a match that an assertion may look at: one character.
 const LOOK_AHEAD_BYTES: usize = 4;
@@ -132,7 +132,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         searcher.set_binary_detection(binary.clone());
         let path = Path::new(OsStr::from_bytes(&disk_file.display_path));
         let outcome = if !disk_file.has_encoding && has_utf32_bom(&file) {
-            let mut text = TextReader::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
+            let mut text = open_text(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
             printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
         } else if let Some(cancel) = search.cancel {
             let mut file = CancellableReader { reader: &file, cancel };
