@@ -287,18 +287,6 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn one_worker_finds_what_is_only_on_disk() {
-    let tree = tree();
-    fs::create_dir(tree.path().join("new")).unwrap();
-    fs::write(tree.path().join("new/file"), "int late;\n").unwrap();
-    assert_eq!(run(tree.path(), &["-j1", "late", "new/file"]).0, 0);
-    assert_eq!(run(tree.path(), &["-j1", "--hidden", "hidden"]).1, "b/.hidden:int hidden;\n");
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("f"), "late\n").unwrap();
-    assert_eq!(run(outside.path(), &["-j1", "late", "."]).1, "./f:late\n");
-}
-
-#[test]
 fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
     let tree = tree();
     let segment = tree.path().join(".faultless/grep/00000001.segment");
@@ -318,7 +306,6 @@ fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
         // The names of binary files may be lost.
         assert_eq!(run(tree.path(), &["-a", "int one"]).1, "a/one.c:int one;\n");
     }
-    fs::remove_file(&segment).unwrap();
     let (code, _, said) = run(tree.path(), &["update"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run(tree.path(), &["int one"]), (0, "a/one.c:int one;\n".into(), String::new()));
