@@ -229,8 +229,8 @@ mod tests {
     #[test]
     fn a_hit_says_where() {
         assert_eq!(spans(Way::Path, "c", "c/bcc").unwrap(), [0..1, 3..5]);
-        assert_eq!(spans(Way::Name, "c", "c/bcc").unwrap(), [3..5]);
-        assert_eq!(spans(Way::Words, "bc cd", "a/bcde").unwrap(), [2..5]);
+        assert_eq!(spans(Way::Name, "c", "c/bcac").unwrap(), [3..4, 5..6]);
+        assert_eq!(spans(Way::Words, "bc cd", "a/bcdebc").unwrap(), [2..5, 6..8]);
         assert_eq!(spans(Way::Fuzzy, "öc", "a/ö/c").unwrap(), [2..4, 5..6]);
     }
 }
