@@ -18,7 +18,7 @@ fn settle() {
 fn tree() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for path in ["a/one.c", "a/two.c", "b/deep/three.c", "z.c"] {
-        write(root.path(), path, &format!("word in {path}\n"), 100);
+        write(root.path(), path, format!("word in {path}\n"), 100);
     }
     settle();
     root
