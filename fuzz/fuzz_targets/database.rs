@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
             matcher: &LineMatcher::with_ascii(builder, &[pattern]).unwrap(),
             plan: QueryPlan::new(&[pattern], PatternOptions::default()).unwrap(),
             searcher: &SearcherBuilder::new(),
-            format: &OutputFormat::standard(StandardBuilder::new(), false),
+            format: &OutputFormat::Standard { builder: StandardBuilder::new(), color: false },
             separator: b"",
             follows_output: false,
             at_once: false,
@@ -82,6 +82,6 @@ fuzz_target!(|bytes: &[u8]| {
             first_match_only: false,
             cancel: None,
         };
-        let _ = search.run(&database, Vec::new());
+        let _ = search.run(&database, None, Vec::new());
     }
 });

@@ -42,14 +42,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     for Chosen { location, project } in chosen {
         let rules = match project {
             Some((_, rules)) => rules,
-            None => Database::rules_at(&location)
-                .unwrap_or_else(|error| {
-                    eprintln!(
-                        "faultless: {error}; what belongs to it is taken to be what a new one would have"
-                    );
-                    Some(Rules::default())
-                })
-                .unwrap_or_default(),
+            None => match Database::root_and_rules(&location) {
+                Ok(known) => known.map_or_else(Rules::default, |(_, rules)| rules),
+                Err(error) => {
+                    let taken = "what belongs to it is taken to be what a new one would have";
+                    eprintln!("faultless: {error}; {taken}");
+                    Rules::default()
+                }
+            },
         };
         let threads = threads(args.threads);
         with_line("building", |progress| Database::build(&location, &rules, threads, progress))?;

@@ -10,11 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use faultless_console::{Failure, reason};
+use faultless_grepdb::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Who asked.
 pub(crate) struct Caller {
-    /// The current folder.
     pub(crate) folder: PathBuf,
     /// The environment allows colour on a terminal.
     pub(crate) likes_colour: bool,
@@ -52,14 +52,8 @@ impl Caller {
         self.client.is_some()
     }
 
-    /// Whether the output is a terminal.
     pub(crate) fn sees_output(&self) -> bool {
         self.stdout.is_terminal()
-    }
-
-    /// Whether messages go to a terminal.
-    pub(crate) fn sees_messages(&self) -> bool {
-        self.stderr.is_terminal()
     }
 
     /// Prints a line on stderr, if that can be written.
@@ -67,7 +61,15 @@ impl Caller {
         let _ = (&self.stderr).write_all(format!("{message}\n").as_bytes());
     }
 
-    /// The destination of matches.
+    /// Prints notices about a result. Without a terminal, files that were not checked are reported only if a checked one
+    /// had changed.
+    pub(crate) fn tell_all(&self, notices: &[Notice]) {
+        let is_minor = |notice: &Notice| matches!(notice, Notice::Unchecked { .. });
+        if self.stderr.is_terminal() || !notices.iter().all(is_minor) {
+            notices.iter().for_each(|notice| self.tell(&format_args!("faultless: {notice}")));
+        }
+    }
+
     pub(crate) fn stdout(&self) -> io::Result<Stdout> {
         let client = self.client.as_ref().map(UnixStream::try_clone).transpose()?;
         Ok(Stdout { file: self.stdout.try_clone()?, client })

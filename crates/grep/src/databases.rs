@@ -9,10 +9,11 @@ use std::sync::Arc;
 use faultless_grepdb::Rules;
 use faultless_grepdb::engine::{Database, DatabaseCache, Location, threads};
 
+use ignore::{DirEntry, WalkBuilder};
+
 use crate::caller::{self, Caller};
 use faultless_console::Failure;
 
-/// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Which {
@@ -79,7 +80,7 @@ impl Chosen {
     /// Opens the database and compares it with the disk.
     pub(crate) fn refreshed(&self, caller: &Caller) -> Result<Database, Failure> {
         let mut database = self.open()?;
-        for trouble in database.refresh(threads(None))?.trouble {
+        for trouble in database.refresh(threads(None))? {
             caller.tell(&format_args!("faultless: {trouble}; it is left out"));
         }
         Ok(database)
@@ -106,7 +107,6 @@ fn project(name: &str) -> Result<Chosen, Failure> {
     Ok(Chosen { location, project: Some((name.to_owned(), rules)) })
 }
 
-/// The path of a project's file.
 pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
     let is_plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
     if name.is_empty()
@@ -122,20 +122,13 @@ pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
 
 /// The names of all projects, sorted.
 pub(crate) fn names() -> Result<Vec<String>, Failure> {
-    fn collect(folder: &Path, before: &str, names: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let name = format!("{before}{name}");
-            match name.strip_suffix(".cfg") {
-                Some(name) => names.push(name.to_owned()),
-                None if entry.path().is_dir() => collect(&entry.path(), &format!("{name}/"), names),
-                None => {}
-            }
-        }
-    }
-    let mut names = Vec::new();
-    collect(&config()?, "", &mut names);
+    let folder = config()?;
+    let files = WalkBuilder::new(&folder).standard_filters(false).follow_links(true).build().flatten();
+    let name = |file: DirEntry| {
+        let below = file.path().strip_prefix(&folder).ok()?.to_str()?;
+        below.strip_suffix(".cfg").map(str::to_owned)
+    };
+    let mut names: Vec<String> = files.filter_map(name).collect();
     names.sort_unstable();
     Ok(names)
 }

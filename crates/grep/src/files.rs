@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use faultless_grepdb::Notice;
-use faultless_grepdb::engine::{Database, FileKind};
+use faultless_grepdb::engine::Database;
 
 use crate::caller::Caller;
 use crate::databases::{Chosen, Which};
 use crate::matching::Matching;
-use crate::warnings;
 use faultless_console::{Failure, emit};
 
 /// At most this many printed paths are checked on disk: some 20 ms.
@@ -62,7 +61,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             gone += u64::from(!is_there);
             is_there
         });
-        warnings::tell(&caller, &Notice::of_paths(&database, gone, unchecked));
+        caller.tell_all(&Notice::of_paths(&database, gone, unchecked));
         hits.extend(of_database);
     }
     let hits = args.matching.best(hits);
@@ -81,7 +80,7 @@ fn paths(
     let whole = chosen.project.is_some();
     let (before, within) = prefixes(root, here);
     let root = [root.as_os_str().as_bytes(), b"/"].concat();
-    let files = database.files()?.filter(|entry| matches!(entry.kind, FileKind::Text | FileKind::LateBinary));
+    let files = database.files()?.filter(|entry| entry.kind.has_text());
     Ok(files.filter_map(move |entry| match entry.path.strip_prefix(&within[..]) {
         Some(rest) if before.is_empty() => Some(rest.to_vec()),
         Some(_) => Some([&before[..], &entry.path].concat()),

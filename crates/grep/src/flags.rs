@@ -30,3 +30,20 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) engine: engine::Flags,
 }
+
+impl Args {
+    /// The first flag that forces reading from disk: the database can't tell which files are meant, or has their text
+    /// in another form.
+    pub(crate) fn beyond_databases(&self) -> Option<&'static str> {
+        let which = &self.which;
+        let flags = [
+            ("--follow", which.follow),
+            ("--max-filesize", which.max_filesize.is_some()),
+            ("--one-file-system", which.one_file_system),
+            ("--ignore-file", !which.ignore_files.is_empty()),
+            ("--encoding", which.names_encoding()),
+            ("--null-data", self.matching.null_data),
+        ];
+        flags.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+}

@@ -78,11 +78,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.list_skipped {
         return emit(&skipped::list(&database)?, ExitCode::SUCCESS);
     }
-    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped_at_last_walk(threads)?));
+    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped(threads)?));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the file of a new project.
 fn write_project(name: &str, root: &Path, args: &Args) -> Result<(), Failure> {
     let path = databases::file(name)?;
     let root = root.to_str().filter(|root| !root.contains('\n'));

@@ -45,7 +45,6 @@ pub(crate) fn run(_: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the exit status.
 fn answer(line: &str) -> Result<u8, Failure> {
     let words = shlex::split(line).ok_or_else(|| Failure("a quote has no end; close it".into()))?;
     match Line::try_parse_from(words) {

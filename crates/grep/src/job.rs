@@ -24,15 +24,12 @@ use crate::flags::Args;
 use crate::flags::looks::Sort;
 use crate::printing::Looks;
 use crate::scope::{self, Filter, Folder, Tree};
-use crate::{patterns, totals, warnings};
+use crate::{patterns, totals};
 use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
 const DISK_FILES_QUEUED: usize = 256;
-const EVERY_KIND: &[FileKind] =
-    &[FileKind::Text, FileKind::LateBinary, FileKind::Binary, FileKind::Unreadable];
 
-/// A search, ready to run.
 pub(crate) struct Job<'a> {
     pub(crate) args: &'a Args,
     pub(crate) caller: &'a Caller,
@@ -92,7 +89,6 @@ impl Job<'_> {
         threads(self.args.engine.threads)
     }
 
-    /// Searches every tree of the scope, and prints the totals.
     pub(crate) fn everywhere<W: Write + Send>(
         &self,
         scope: scope::Scope,
@@ -174,7 +170,7 @@ impl Job<'_> {
             cancel: None,
         };
         let (out, mut searched) = if disk.is_empty() {
-            search.run(&database, out)?
+            search.run(&database, None, out)?
         } else {
             let failed = AtomicBool::new(false);
             let result = std::thread::scope(|scope| {
@@ -183,7 +179,7 @@ impl Job<'_> {
                 scope.spawn(move || {
                     disk.send(self.args, self.caller, &self.filter, self.threads(), &to, failed)
                 });
-                search.run_with(&database, Some(on_disk), out)
+                search.run(&database, Some(on_disk), out)
             });
             summary.failed |= failed.load(Ordering::Relaxed);
             result?
@@ -198,11 +194,11 @@ impl Job<'_> {
             searched.matched = any_wanted(&[FileKind::Binary])?;
         }
         // The index skips files without a candidate. These count as searched too.
-        let has = || if everything { Ok(!folders.is_empty()) } else { any_wanted(EVERY_KIND) };
+        let has = || if everything { Ok(!folders.is_empty()) } else { any_wanted(&FileKind::ALL) };
         summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
         if !self.args.looks.no_messages {
-            warnings::tell(self.caller, &Notice::of_search(&database, &searched));
+            self.caller.tell_all(&Notice::of_search(&database, &searched));
         }
         Ok((out, searched))
     }
@@ -218,7 +214,7 @@ impl Job<'_> {
         if !self.is_wider(database) {
             disk.rest.clear();
         } else if !disk.rest.is_empty() {
-            disk.has = database.paths(EVERY_KIND)?;
+            disk.has = database.paths(&FileKind::ALL)?;
             disk.has.extend(database.changed_paths().cloned());
         }
         if !self.leaves_binary() {
@@ -249,7 +245,7 @@ impl Job<'_> {
         let is_project = tree.project.is_some();
         let chosen =
             tree.project.unwrap_or_else(|| Chosen { location: Location::in_tree(root), project: None });
-        if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
+        if !is_project && self.args.beyond_databases().is_some() {
             return Ok(whole(tree.folders));
         }
         let opened = if self.args.which.fresh { self.refreshed(&chosen, summary) } else { chosen.opened() };

@@ -36,7 +36,6 @@ mod skipped;
 mod stdin;
 mod totals;
 mod update;
-mod warnings;
 mod watch;
 
 use std::ffi::OsString;
@@ -89,7 +88,6 @@ fn search(mut words: Vec<OsString>) -> Outcome {
     search::run(args, &Caller::this_process()?).map(ExitCode::from)
 }
 
-/// The flags of FAULTLESS_GREP_OPTIONS.
 fn options() -> Result<Vec<OsString>, Failure> {
     let Some(options) = std::env::var_os("FAULTLESS_GREP_OPTIONS") else { return Ok(Vec::new()) };
     let options = options.into_string().map_err(|options| {

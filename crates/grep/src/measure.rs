@@ -15,13 +15,8 @@ use crate::flags::Args;
 use crate::flags::engine::{Form, Source};
 use faultless_console::{Failure, emit};
 
-/// Runs of each row.
 const ROUNDS: usize = 3;
 
-/// The begin of a search.
-pub(crate) struct Begin(u64);
-
-/// The cost of a search.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Cost {
     memory: String,
@@ -37,34 +32,28 @@ struct Cost {
     text_bytes: u64,
 }
 
-impl Begin {
-    pub(crate) fn now() -> Self {
-        Self(now_ns())
-    }
-
-    /// Prints the cost to stderr.
-    pub(crate) fn tell(&self, args: &Args, searched: &SearchReport) {
-        let wall_ns = now_ns() - self.0;
-        let usage = rusage(Who::Process).unwrap_or_default();
-        let cost = Cost {
-            memory: name(args.engine.memory),
-            threads: threads(args.engine.threads),
-            wall_ns,
-            cpu_ns: usage.user_ns + usage.system_ns,
-            minor_faults: usage.minor_faults,
-            peak_rss_bytes: usage.peak_rss_bytes,
-            files: searched.files,
-            files_with_matches: searched.files_with_matches,
-            chunks: searched.chunks,
-            of_chunks: searched.of_chunks,
-            text_bytes: searched.text_bytes,
-        };
-        match args.engine.stat {
-            Some(Form::Json) => {
-                eprintln!("{}", serde_json::to_string(&cost).unwrap_or_default());
-            }
-            _ => eprint!("{}", text(&cost)),
+/// Prints the cost of a search to stderr.
+pub(crate) fn tell(begin_ns: u64, args: &Args, searched: &SearchReport) {
+    let wall_ns = now_ns() - begin_ns;
+    let usage = rusage(Who::Process).unwrap_or_default();
+    let cost = Cost {
+        memory: name(args.engine.memory),
+        threads: threads(args.engine.threads),
+        wall_ns,
+        cpu_ns: usage.user_ns + usage.system_ns,
+        minor_faults: usage.minor_faults,
+        peak_rss_bytes: usage.peak_rss_bytes,
+        files: searched.files,
+        files_with_matches: searched.files_with_matches,
+        chunks: searched.chunks,
+        of_chunks: searched.of_chunks,
+        text_bytes: searched.text_bytes,
+    };
+    match args.engine.stat {
+        Some(Form::Json) => {
+            eprintln!("{}", serde_json::to_string(&cost).unwrap_or_default());
         }
+        _ => eprint!("{}", text(&cost)),
     }
 }
 

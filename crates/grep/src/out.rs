@@ -10,9 +10,10 @@ use crate::caller::Stdout;
 /// Write size if the output is not a terminal.
 const BUFFER_BYTES: usize = 64 << 10;
 
-pub(crate) enum Out {
-    Plain(BufWriter<Stdout>),
-    Limited(BufWriter<Stdout>, Limit),
+/// Standard output, perhaps with a limit.
+pub(crate) struct Out {
+    file: BufWriter<Stdout>,
+    limit: Option<Limit>,
 }
 
 /// The number of lines that may still be written.
@@ -26,42 +27,28 @@ impl Out {
     /// Writes into `file`, immediately if `at_once`, else in large pieces.
     pub(crate) fn new(file: Stdout, at_once: bool, limit: Option<Limit>) -> Self {
         let buffer_bytes = if at_once { 0 } else { BUFFER_BYTES };
-        let file = BufWriter::with_capacity(buffer_bytes, file);
-        match limit {
-            Some(limit) => Self::Limited(file, limit),
-            None => Self::Plain(file),
-        }
+        Self { file: BufWriter::with_capacity(buffer_bytes, file), limit }
     }
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(file) => file.write(bytes),
-            Self::Limited(file, Limit { lines, end }) => {
-                let mut ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == end);
-                let last = ends.nth(usize::try_from(lines.saturating_sub(1)).unwrap_or(usize::MAX));
-                match last.filter(|_| *lines > 0) {
-                    None if *lines > 0 => {
-                        file.write_all(bytes)?;
-                        *lines -= bytes.iter().filter(|byte| *byte == end).count() as u64;
-                        Ok(bytes.len())
-                    }
-                    last => {
-                        file.write_all(&bytes[..last.map_or(0, |(at, _)| at + 1)])?;
-                        *lines = 0;
-                        // As if the reader had seen enough: the search ends.
-                        Err(ErrorKind::BrokenPipe.into())
-                    }
-                }
-            }
+        let Some(Limit { lines, end }) = &mut self.limit else { return self.file.write(bytes) };
+        let most = usize::try_from(*lines).unwrap_or(usize::MAX);
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == end).take(most);
+        let (count, last) = ends.fold((0, 0), |(count, _), (at, _)| (count + 1, at + 1));
+        *lines -= count;
+        if *lines > 0 {
+            self.file.write_all(bytes)?;
+            return Ok(bytes.len());
         }
+        self.file.write_all(&bytes[..last])?;
+        // As if the reader had seen enough: the search ends.
+        Err(ErrorKind::BrokenPipe.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(file) | Self::Limited(file, _) => file.flush(),
-        }
+        self.file.flush()
     }
 }
 

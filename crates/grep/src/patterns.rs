@@ -1,6 +1,6 @@
 //! Flags -> the patterns to search for.
 //!
-//! In: [`Args`]. Out: [`Patterns`] and the remaining paths; a [`LineMatcher`]; a [`QueryPlan`] for the
+//! In: [`Args`]. Out: patterns and the remaining paths; a [`LineMatcher`]; a [`QueryPlan`] for the
 //! index; a [`SearcherBuilder`]. This module does not search.
 
 use std::collections::HashSet;
@@ -16,12 +16,7 @@ use crate::flags::Args;
 use faultless_console::{Failure, reason};
 
 /// The patterns, and the paths to search.
-pub(crate) struct Patterns {
-    pub(crate) patterns: Vec<String>,
-    pub(crate) paths: Vec<OsString>,
-}
-
-pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
+pub(crate) fn patterns(args: &Args) -> Result<(Vec<String>, Vec<OsString>), Failure> {
     let flags = &args.matching;
     if flags.patterns.is_empty() && flags.pattern_files.is_empty() {
         let pattern = args.pattern.clone().ok_or_else(|| {
@@ -31,7 +26,7 @@ pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
             let pattern = pattern.display();
             Failure(format!("{pattern}: the pattern is no UTF-8; write bytes like this: '(?-u:\\xFF)'"))
         })?;
-        return Ok(Patterns { patterns: vec![pattern], paths: args.paths.clone() });
+        return Ok((vec![pattern], args.paths.clone()));
     }
     let mut patterns = flags.patterns.clone();
     for path in &flags.pattern_files {
@@ -47,8 +42,7 @@ pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
     // A repeated pattern makes the automaton larger and finds nothing more.
     let mut seen = HashSet::new();
     patterns.retain(|pattern| seen.insert(pattern.clone()));
-    let paths = args.pattern.iter().chain(&args.paths).cloned().collect();
-    Ok(Patterns { patterns, paths })
+    Ok((patterns, args.pattern.iter().chain(&args.paths).cloned().collect()))
 }
 
 /// What NUL bytes do: in files found by a walk, and in named files.

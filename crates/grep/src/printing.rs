@@ -92,16 +92,17 @@ pub(crate) fn looks(args: &Args, scope: &Scope, caller: &Caller) -> Result<Looks
             (None, _) if flags.json => {
                 let mut builder = JSONBuilder::new();
                 builder.replacement(extras.replacement);
-                OutputFormat::json(builder)
+                OutputFormat::Json(builder)
             }
-            (_, Some(plain)) if is_plain => OutputFormat::plain(plain),
-            (Some(kind), _) => {
-                OutputFormat::summary(counts(flags, &extras, kind, with_filename), extras.color)
-            }
+            (_, Some(plain)) if is_plain => OutputFormat::Plain(plain),
+            (Some(kind), _) => OutputFormat::Summary {
+                builder: counts(flags, &extras, kind, with_filename),
+                color: extras.color,
+            },
             (None, _) => {
                 let mut builder = standard(flags, &extras, with_filename);
                 builder.separator_context(context_separator).separator_search(file_separator.clone());
-                OutputFormat::standard(builder, extras.color)
+                OutputFormat::Standard { builder, color: extras.color }
             }
         };
     Ok(Looks {

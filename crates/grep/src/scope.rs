@@ -42,12 +42,10 @@ pub(crate) struct Tree {
     pub(crate) named: Vec<DiskFile>,
 }
 
-/// A folder to search.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     /// The path as named, which prefixes its files' paths. Empty for the current folder if no path was given.
     pub(crate) named: PathBuf,
-    /// The tree path of the folder.
     pub(crate) below: Vec<u8>,
 }
 
@@ -71,10 +69,7 @@ pub(crate) fn scope(args: &Args, caller: &Caller, paths: &[OsString]) -> Result<
             }
             Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real, apart),
             Ok(_) => scope.add_file(named(args, Path::new(path), path.as_bytes()), apart),
-            Err(error) => {
-                let path = Path::new(path).display();
-                scope.trouble.push(format!("{path}: {}; name what exists", reason(&error)));
-            }
+            Err(error) => scope.add_missing(Path::new(path), &error),
         }
     }
     scope.one_file = paths.len() == 1 && scope.trees.iter().all(|tree| tree.folders.is_empty());
@@ -96,10 +91,7 @@ pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scop
     for path in paths.iter().map(Path::new) {
         match path.canonicalize() {
             Ok(real) => named.push((path, real)),
-            Err(error) => {
-                let path = path.display();
-                scope.trouble.push(format!("{path}: {}; name what exists", reason(&error)));
-            }
+            Err(error) => scope.add_missing(path, &error),
         }
     }
     for project in projects {
@@ -127,6 +119,10 @@ fn named(args: &Args, path: &Path, shown: &[u8]) -> DiskFile {
 }
 
 impl Scope {
+    fn add_missing(&mut self, path: &Path, error: &std::io::Error) {
+        self.trouble.push(format!("{}: {}; name what exists", path.display(), reason(error)));
+    }
+
     /// Adds a folder to its tree. `apart`: its matches come after those of the paths before it.
     fn add_folder(&mut self, named: PathBuf, real: &Path, apart: bool) {
         let root = Database::find_root(real);

@@ -16,6 +16,7 @@ use crate::scope::{self, Filter};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, emit};
 use faultless_os::advise;
+use faultless_os::counters::now_ns;
 
 /// Returns the exit status.
 pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
@@ -23,7 +24,7 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
         return type_list(&args);
     }
     if !args.which.databases.project.is_empty()
-        && let Some(flag) = from_disk(&args)
+        && let Some(flag) = args.beyond_databases()
     {
         let remedy = "name folders, without --project";
         return Err(Failure(format!("{flag} reads files from the disk, --project only databases; {remedy}")));
@@ -35,16 +36,16 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
         let remedy = "let /sys/kernel/mm/transparent_hugepage/enabled say madvise, or name another source";
         return Err(Failure(format!("--memory=thp: this kernel gives no huge pages; {remedy}")));
     }
-    let begin = measure::Begin::now();
-    let patterns = patterns::patterns(&args)?;
+    let begin_ns = now_ns();
+    let (patterns, paths) = patterns::patterns(&args)?;
     let mut scope = match args.which.databases.project[..] {
-        [] => scope::scope(&args, caller, &patterns.paths)?,
-        _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
+        [] => scope::scope(&args, caller, &paths)?,
+        _ => scope::projects(args.which.databases.chosen()?, &paths)?,
     };
     let looks = looks(&args, &scope, caller)?;
     let job = Job {
-        matcher: patterns::matcher(&args, &patterns.patterns)?,
-        plan: patterns::query_plan(&args, &patterns.patterns)?,
+        matcher: patterns::matcher(&args, &patterns)?,
+        plan: patterns::query_plan(&args, &patterns)?,
         searcher: patterns::searcher(&args, looks.line_number)?,
         filter: Filter::new(&args, &caller.folder)?,
         looks,
@@ -54,7 +55,7 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
     let stdin = scope.stdin.take();
     let mut summary = Summary::default();
     // Without patterns nothing can match, so nothing is read. Missing paths don't matter then, as for ripgrep.
-    let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
+    let nothing = patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
         scope.trouble.iter().for_each(|trouble| summary.trouble(&args, caller, trouble));
         let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
@@ -69,13 +70,13 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
         if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
             summary.trouble(&args, caller, trouble);
         }
-        if patterns.paths.is_empty() && !summary.matched && !summary.has_files {
+        if paths.is_empty() && !summary.matched && !summary.has_files {
             let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
             summary.trouble(&args, caller, &format!("no file was searched; {remedy}"));
         }
     }
     if args.engine.stat.is_some() {
-        begin.tell(&args, &summary.searched);
+        measure::tell(begin_ns, &args, &summary.searched);
     }
     Ok(match (summary.matched, summary.failed) {
         (true, false) => 0,
@@ -85,16 +86,10 @@ pub(crate) fn run(args: Args, caller: &Caller) -> Result<u8, Failure> {
     })
 }
 
-/// The byte that ends a printed line.
 fn line_end(args: &Args) -> u8 {
     let looks = &args.looks;
     let only_paths = looks.files_with_matches || looks.files_without_match;
     if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
-}
-
-/// The first flag that forces reading from disk.
-fn from_disk(args: &Args) -> Option<&'static str> {
-    args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }
 
 fn type_list(args: &Args) -> Result<u8, Failure> {

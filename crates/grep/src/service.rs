@@ -39,6 +39,3 @@ fn address(folder: &impl std::os::fd::AsRawFd) -> rustix::io::Result<SocketAddrU
 fn is_ours(socket: &impl std::os::fd::AsFd) -> bool {
     rustix::net::sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
-
-#[cfg(test)]
-mod tests;

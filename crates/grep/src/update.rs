@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let threads = threads(args.threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
         // Reads only the manifest: other files may be damaged, and the update makes them anew.
-        let root = Database::root_at(&chosen.location)?.ok_or_else(|| chosen.missing())?;
+        let (root, _) = Database::root_and_rules(&chosen.location)?.ok_or_else(|| chosen.missing())?;
         with_line("updating", |progress| match rules {
             // The project's root has moved, so all tree paths are wrong.
             Some(rules) if root != chosen.location.root => {

@@ -88,7 +88,6 @@ impl Error {
         move |source| Self::Io { what, path, source }
     }
 
-    /// Whether both report the same damaged part.
     pub(crate) fn is_same_damage(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Damaged { path: a, part: b }, Self::Damaged { path: c, part: d }) => (b, a) == (d, c),

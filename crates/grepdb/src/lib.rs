@@ -74,13 +74,11 @@ pub use tree::rules::Rules;
 pub mod engine {
     pub use crate::api::notice::{age_since, in_one_unit};
     pub use crate::fresh::skipped::SkipReason;
-    pub use crate::fresh::update::RefreshReport;
     pub use crate::fresh::watch::{TreeWatcher, WatchEvent};
     pub use crate::path::FOLDER;
     pub use crate::search::block_source::BlockSource;
     pub use crate::search::disk_file::DiskFile;
     pub use crate::search::line_matcher::LineMatcher;
-    pub use crate::search::path_filter::{PathFilter, PathMatch, PathQueryKind};
     pub use crate::search::print::{LineFormat, OutputFormat, PlainFormat};
     pub use crate::search::query::{PatternOptions, mistake};
     pub use crate::search::query_plan::QueryPlan;

@@ -20,7 +20,6 @@ pub(crate) fn path_order(a: &[u8], b: &[u8]) -> Ordering {
     a[shared..].iter().map(key).cmp(b[shared..].iter().map(key))
 }
 
-/// Length of the prefix that `a` and `b` share.
 pub(crate) fn shared_prefix_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -30,7 +29,6 @@ pub(crate) fn tree_path(root: &Path, path: &Path) -> Vec<u8> {
     path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec()
 }
 
-/// The path on disk of the file at `tree_path`.
 pub(crate) fn disk_path(root: &Path, tree_path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(tree_path))
 }
@@ -38,6 +36,22 @@ pub(crate) fn disk_path(root: &Path, tree_path: &[u8]) -> PathBuf {
 /// Whether the file at `path` lies in `folder` or in a folder below it.
 pub(crate) fn is_below(path: &[u8], folder: &[u8]) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+/// Paths in formats of serde, which itself takes only those in UTF-8.
+pub(crate) mod any_bytes {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| path.as_os_str()))
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<OsString>::deserialize(from)?.into_iter().map(PathBuf::from).collect())
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ pub(crate) mod large_text;
 pub(crate) mod line_finder;
 pub(crate) mod line_matcher;
 pub(crate) mod output;
-pub(crate) mod path_filter;
 pub(crate) mod plain;
 pub(crate) mod prefilter;
 pub(crate) mod print;

@@ -21,7 +21,6 @@ use crate::engine::{
     BlockSource, Database, DiskFile, LineFormat, LineMatcher, Location, OutputFormat, PatternOptions,
     PlainFormat, QueryPlan, Search, SearchReport,
 };
-use crate::search::print::Haystack;
 use crate::tree::content::BINARY_PREFIX_BYTES;
 use crate::{Rules, UpdateReport};
 
@@ -104,19 +103,11 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, SearchReport
 
 fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
     let lines = PlainFormat::Lines(LineFormat { path: true, number: true });
-    searched_as(database, pattern, &OutputFormat::plain(lines))
+    searched_as(database, pattern, &OutputFormat::Plain(lines), None)
 }
 
+/// The same in another format, with more files on disk.
 fn searched_as(
-    database: &Database,
-    pattern: Pattern,
-    format: &OutputFormat,
-) -> crate::Result<(Lines, SearchReport)> {
-    searched_with(database, pattern, format, None)
-}
-
-/// The same with more files on disk.
-fn searched_with(
     database: &Database,
     pattern: Pattern,
     format: &OutputFormat,
@@ -149,28 +140,23 @@ fn searched_with(
         first_match_only: false,
         cancel: None,
     };
-    let (out, searched) = search.run_with(database, disk_files, Vec::new())?;
+    let (out, searched) = search.run(database, disk_files, Vec::new())?;
     Ok((lines(&out), searched))
 }
 
 /// The lines that a plain scan finds.
 fn scanned(root: &Path, pattern: Pattern) -> Lines {
-    let matcher = LineMatcher::new(pattern.builder(), &[pattern.text]).unwrap();
+    let matcher = pattern.builder().build(pattern.text).unwrap();
     let mut searcher = pattern.searcher().build();
-    let mut printer = OutputFormat::standard(StandardBuilder::new(), false).printer(Vec::new());
+    let mut printer = StandardBuilder::new().build_no_color(Vec::new());
     for path in files(root) {
         let text = std::fs::read(root.join(&path)).unwrap();
         if !text[..text.len().min(BINARY_PREFIX_BYTES)].contains(&0) {
-            printer.search(&mut searcher, &matcher, &path, Haystack::Whole(&text)).unwrap();
+            let sink = printer.sink_with_path(&matcher, &path);
+            searcher.search_slice(&matcher, &text, sink).unwrap();
         }
     }
-    match printer {
-        crate::search::print::Printer::Standard(mut printer) => match printer.get_mut() {
-            crate::search::print::ColorWriter::Plain(out) => lines(out.get_ref()),
-            crate::search::print::ColorWriter::Ansi(out) => lines(out.get_ref()),
-        },
-        _ => unreachable!("of lines"),
-    }
+    lines(printer.get_mut().get_ref())
 }
 
 /// The regular files of a tree, without the database.

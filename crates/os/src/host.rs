@@ -62,8 +62,6 @@ pub struct Host {
     pub zswap_enabled: Option<bool>,
     /// Swap devices and files in use.
     pub swaps: Option<Vec<Swap>>,
-    /// `lru_gen/enabled`, a bit mask; `None` without MGLRU.
-    pub mglru: Option<u64>,
     /// Mitigations by vulnerability.
     pub vulnerabilities: BTreeMap<String, String>,
     /// Counters of `/proc/vmstat`.
@@ -151,7 +149,6 @@ impl Host {
             ksm_runs: files.number("sys/kernel/mm/ksm/run").map(|run| run == 1),
             zswap_enabled: files.text("sys/module/zswap/parameters/enabled").map(|text| text == "Y"),
             swaps: files.text("proc/swaps").map(|text| parse::swaps(&text)),
-            mglru: files.text("sys/kernel/mm/lru_gen/enabled").and_then(|text| parse::hex(&text)),
             vulnerabilities: system::vulnerabilities(&files),
             vmstat: files.text("proc/vmstat").map(|text| parse::counters(&text)).unwrap_or_default(),
             maps: files.text("proc/self/maps").map(|text| text.lines().count()),

@@ -13,7 +13,8 @@ use allocator_api2::alloc::Allocator;
 use crate::kernel::Kernel;
 use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::{process, tuning};
+use crate::process;
+use crate::tuning::THRESHOLD_BYTES;
 
 /// An allocator that takes large blocks from the [pool of the process](crate::process).
 ///
@@ -32,7 +33,6 @@ use crate::{process, tuning};
 pub struct Global<Inner = System> {
     inner: Inner,
     policy: Option<Policy>,
-    threshold: usize,
 }
 
 impl Global {
@@ -45,18 +45,12 @@ impl Global {
 impl<Inner> Global<Inner> {
     /// Small blocks come from `inner`.
     pub const fn over(inner: Inner) -> Self {
-        Self { inner, policy: None, threshold: tuning::THRESHOLD_BYTES }
+        Self { inner, policy: None }
     }
 
     /// Sets the policy; the default is [`process::policy`].
     pub const fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
-        self
-    }
-
-    /// Sets the length in bytes from which blocks are large.
-    pub const fn with_threshold(mut self, bytes: usize) -> Self {
-        self.threshold = bytes;
         self
     }
 
@@ -75,7 +69,7 @@ impl<Inner> Global<Inner> {
 
     /// The pool, if a block of this length comes from it.
     fn pool_for(&self, len: usize) -> Option<&'static Pool<Kernel>> {
-        if len < self.threshold {
+        if len < THRESHOLD_BYTES {
             return None;
         }
         process::pool(|| self.policy.unwrap_or_else(process::policy))
@@ -84,7 +78,7 @@ impl<Inner> Global<Inner> {
     /// The pool, if a block came from it. Blocks that shrink stay in the pool down to half the threshold, so shorter
     /// blocks are not the pool's.
     fn pool_of(&self, start: *mut u8, len: usize) -> Option<&'static Pool<Kernel>> {
-        if len < self.threshold / 2 {
+        if len < THRESHOLD_BYTES / 2 {
             return None;
         }
         process::opened().filter(|pool| {
@@ -138,7 +132,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
         let Ok(new) = Layout::from_size_align(len, layout.align()) else { return std::ptr::null_mut() };
         let (Some(pool), Some(block)) = (self.pool_of(start, layout.size()), NonNull::new(start)) else {
             // A block that is large already stays with its allocator, which may be able to grow it without copying.
-            let becomes_large = layout.size() < self.threshold;
+            let becomes_large = layout.size() < THRESHOLD_BYTES;
             return match becomes_large.then(|| self.pooled(new, false)).flatten() {
                 // SAFETY: the block is the inner allocator's, the new one the pool's.
                 Some(to) => unsafe { self.moved(start, layout, len, to) },
@@ -148,7 +142,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
         };
         // Between half the threshold and the threshold, blocks stay in the pool. Otherwise a length that swings around
         // the threshold would be copied at every call.
-        if len >= self.threshold / 2 {
+        if len >= THRESHOLD_BYTES / 2 {
             let resized = process::serve(pool, |pool| {
                 if len >= layout.size() {
                     // SAFETY: the block came from the pool with this layout, and the caller gives it up.

@@ -115,22 +115,4 @@ impl Flags {
     pub(crate) fn names_encoding(&self) -> bool {
         self.encoding.as_deref().is_some_and(|name| name != "auto")
     }
-
-    /// Whether a flag forces reading from disk: the database can't tell which files are meant, or has their
-    /// text in another form.
-    pub(crate) fn is_beyond_databases(&self) -> bool {
-        self.beyond_databases().is_some()
-    }
-
-    /// The first such flag.
-    pub(crate) fn beyond_databases(&self) -> Option<&'static str> {
-        let flags = [
-            ("--follow", self.follow),
-            ("--max-filesize", self.max_filesize.is_some()),
-            ("--one-file-system", self.one_file_system),
-            ("--ignore-file", !self.ignore_files.is_empty()),
-            ("--encoding", self.names_encoding()),
-        ];
-        flags.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
 }

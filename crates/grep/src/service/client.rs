@@ -12,7 +12,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-use super::request::{MOST_BYTES, Request};
+use super::request::Request;
 use super::{BEGUN, PATIENCE, SOCKET, address, is_ours};
 use crate::caller::likes_colour;
 
@@ -23,9 +23,7 @@ pub(crate) fn ask(words: &[OsString]) -> Option<u8> {
     let mut service = connected(&Location::in_tree(&root))?;
     let request =
         Request { folder: folder.into_os_string(), likes_colour: likes_colour(), words: words.to_vec() };
-    let request = request.encode();
-    (request.len() <= MOST_BYTES).then_some(())?;
-    send(&service, &request)?;
+    send(&service, &request.encode()?)?;
     service.set_read_timeout(Some(PATIENCE)).ok()?;
     (byte(&mut service)? == BEGUN).then_some(())?;
     service.set_read_timeout(None).ok()?;

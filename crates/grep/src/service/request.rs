@@ -1,22 +1,16 @@
-//! A request as bytes: its length, then fields that end with NUL.
-//!
-//! ```text
-//! length: u32, little endian | version NUL | folder NUL | "colour" or "" NUL | word NUL ...
-//! ```
+//! A request as bytes: its length, as four bytes with the lowest first, then its fields.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
 
 /// A process of another version may search differently.
-const VERSION: &[u8] = env!("CARGO_PKG_VERSION").as_bytes();
-const COLOUR: &[u8] = b"colour";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Longer requests are not answered.
 pub(super) const MOST_BYTES: usize = 1 << 20;
 
-/// A search.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The current folder.
     pub(super) folder: OsString,
     /// The environment allows colour on a terminal.
     pub(super) likes_colour: bool,
@@ -26,29 +20,32 @@ pub(super) struct Request {
 
 impl Request {
     /// As bytes, with the length.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let colour = if self.likes_colour { COLOUR } else { b"" };
-        let fields = [VERSION, self.folder.as_bytes(), colour].into_iter();
-        let mut bytes = vec![0; 4];
-        for field in fields.chain(self.words.iter().map(|word| word.as_bytes())) {
-            bytes.extend_from_slice(field);
-            bytes.push(0);
-        }
-        let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
-        bytes[..4].copy_from_slice(&length.to_le_bytes());
-        bytes
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let mut bytes = postcard::to_extend(&(VERSION, self), vec![0; 4]).ok()?;
+        let length = bytes.len() - 4;
+        bytes[..4].copy_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+        (length <= MOST_BYTES).then_some(bytes)
     }
 
     /// From the bytes after the length. `None` if they are no request, or another version's.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let own = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        let mut fields = bytes.strip_suffix(b"\0")?.split(|&byte| byte == 0);
-        (fields.next()? == VERSION).then_some(())?;
-        let folder = own(fields.next()?);
-        let likes_colour = match fields.next()? {
-            b"" => false,
-            field => (field == COLOUR).then_some(true)?,
-        };
-        Some(Self { folder, likes_colour, words: fields.map(own).collect() })
+        let (version, rest) = postcard::take_from_bytes::<&str>(bytes).ok()?;
+        (version == VERSION).then(|| postcard::from_bytes(rest).ok())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written_by_the_same_version() {
+        let folder = std::os::unix::ffi::OsStringExt::from_vec(b"no\xffutf8".to_vec());
+        let request = Request { folder, likes_colour: true, words: vec!["-i".into(), "".into()] };
+        let mut bytes = request.encode().unwrap();
+        assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
+        assert_eq!(Request::decode(&bytes[4..]), Some(request));
+        bytes[5] ^= 1;
+        assert_eq!(Request::decode(&bytes[4..]), None);
     }
 }

@@ -34,9 +34,6 @@ pub(crate) struct Service(PathBuf);
 
 impl Service {
     /// Listens, and answers in the background. The caller holds the watch's lock, so no other service lives.
-    ///
-    /// # Errors
-    /// The folder can't be written, or the kernel refuses a thread.
     pub(crate) fn begin(chosen: &Chosen) -> Result<Self, Failure> {
         let path = chosen.location.folder.join(SOCKET);
         let failed = |error| Failure(format!("{}: {error}; searches will not be answered", path.display()));
@@ -109,9 +106,8 @@ fn needs_the_database_only(args: &Args) -> bool {
     let has_path = !paths.is_empty() || !matching.patterns.is_empty() && pattern.is_some();
     let others = has_path
         || !matching.pattern_files.is_empty()
-        || matching.null_data
         || !which.databases.project.is_empty()
-        || which.is_beyond_databases()
+        || args.beyond_databases().is_some()
         || which.asks_hidden()
         || which.asks_ignored()
         || scope::names_hidden(args);

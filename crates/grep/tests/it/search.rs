@@ -257,20 +257,6 @@ fn flags_that_editors_give_ripgrep_are_known() {
 }
 
 #[test]
-fn a_line_buffered_search_does_not_wait_for_more() {
-    let tree = tree();
-    let (mut found, to) = std::io::pipe().unwrap();
-    let words = ["--line-buffered", "int one", "a/one.c", "-"];
-    let mut child = grep(tree.path(), &words).stdin(Stdio::piped()).stdout(to).spawn().unwrap();
-    let mut line = [0; 16];
-    found.read_exact(&mut line).unwrap();
-    assert_eq!(&line, b"a/one.c:int one;");
-    // The search waits for the end of standard input.
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
-}
-
-#[test]
 fn what_a_search_took_is_told_to_people_and_programs() {
     let tree = tree();
     let (_, _, text) = run(tree.path(), &["--stat", "four"]);
@@ -298,23 +284,6 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     child.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
     let (code, _, said) = told(child.wait_with_output().unwrap());
     assert_eq!((code, said.as_str()), (0, ""));
-    if Path::new("/dev/full").exists() {
-        let full = fs::File::create("/dev/full").unwrap();
-        let (code, _, said) = told(grep(tree.path(), &["int"]).stdout(full).output().unwrap());
-        assert!(code == 2 && said.contains("standard output: No space left on device; "), "{said}");
-    }
-}
-
-#[test]
-fn one_worker_finds_what_is_only_on_disk() {
-    let tree = tree();
-    fs::create_dir(tree.path().join("new")).unwrap();
-    fs::write(tree.path().join("new/file"), "int late;\n").unwrap();
-    assert_eq!(run(tree.path(), &["-j1", "late", "new/file"]).0, 0);
-    assert_eq!(run(tree.path(), &["-j1", "--hidden", "hidden"]).1, "b/.hidden:int hidden;\n");
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("f"), "late\n").unwrap();
-    assert_eq!(run(outside.path(), &["-j1", "late", "."]).1, "./f:late\n");
 }
 
 #[test]
@@ -337,7 +306,6 @@ fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
         // The names of binary files may be lost.
         assert_eq!(run(tree.path(), &["-a", "int one"]).1, "a/one.c:int one;\n");
     }
-    fs::remove_file(&segment).unwrap();
     let (code, _, said) = run(tree.path(), &["update"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run(tree.path(), &["int one"]), (0, "a/one.c:int one;\n".into(), String::new()));
@@ -355,21 +323,13 @@ fn a_binary_file_is_one_without_a_match_though_it_is_not_printed() {
 }
 
 #[test]
-fn a_file_that_new_rules_leave_out_is_not_shown_by_a_fresh_search() {
-    let tree = tree();
-    fs::write(tree.path().join(".ignore"), "two.h\n").unwrap();
-    assert_eq!(run(tree.path(), &["--fresh", "four"]), (1, String::new(), String::new()));
-    assert_eq!(run(tree.path(), &["--fresh", "int one"]).1, "a/one.c:int one;\n");
-}
-
-#[test]
 fn an_output_that_is_full_is_told_with_a_limit_too() {
     let tree = tree();
     for words in [&["int"][..], &["--limit", "1", "int"]] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let out = grep(tree.path(), words).stdout(full).output().unwrap();
-        assert_eq!(out.status.code(), Some(2), "{words:?}");
-        assert!(String::from_utf8_lossy(&out.stderr).starts_with("faultless: standard output: "));
+        let (code, _, said) = told(grep(tree.path(), words).stdout(full).output().unwrap());
+        let expected = "faultless: standard output: No space left on device; ";
+        assert!(code == 2 && said.starts_with(expected), "{words:?}: {said}");
     }
 }
 

@@ -78,16 +78,6 @@ impl Index {
     /// # Errors
     /// [`Error::Missing`]: no such folder has a database. [`Error::Damaged`], [`Error::Version`], [`Error::Io`]: the
     /// database can't be used. Each text ends with the remedy.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path();
-    /// use faultless_grepdb::{Error, Index};
-    ///
-    /// let error = Index::open(path).unwrap_err();
-    /// assert!(matches!(error, Error::Missing(_)));
-    /// assert!(error.to_string().ends_with("no database here or above; `faultless index init` makes one"));
-    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().canonicalize().map_err(Error::io("open", path.as_ref()))?;
         let index = Self { location: Location::find(&path)?, open: DatabaseCache::new() };
@@ -163,7 +153,7 @@ impl Index {
             matcher: &matcher,
             plan,
             searcher: &searcher,
-            format: &OutputFormat::RECORDS,
+            format: &OutputFormat::Records,
             separator: b"",
             follows_output: false,
             at_once: false,
@@ -181,7 +171,7 @@ impl Index {
         };
         let (limit, cancel) = (options.limit, &options.cancel);
         let writer = MatchWriter { found, limit, cancel, matches: 0, spans: Vec::new() };
-        let (writer, report) = search.run(&database, writer)?;
+        let (writer, report) = search.run(&database, None, writer)?;
         summary.notices.extend(Notice::of_search(&database, &report));
         Ok(SearchSummary {
             matches: writer.matches,
@@ -196,12 +186,10 @@ impl Index {
         self.open.open(&self.location)?.ok_or_else(|| Error::Missing(self.location.root.clone()))
     }
 
-    /// The database, compared with the tree.
     fn refreshed(&self, options: &SearchOptions, notices: &mut Vec<Notice>) -> Result<Database> {
         let mut database =
             Database::open(&self.location)?.ok_or_else(|| Error::Missing(self.location.root.clone()))?;
-        let refreshed = database.refresh(threads(options.threads))?;
-        notices.extend(refreshed.trouble.into_iter().map(Notice::LeftOut));
+        notices.extend(database.refresh(threads(options.threads))?.into_iter().map(Notice::LeftOut));
         Ok(database)
     }
 }

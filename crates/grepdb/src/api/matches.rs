@@ -9,12 +9,10 @@ use crate::encoding::ByteReader;
 use crate::search::cancel::CancellationToken;
 use crate::search::print::records::{Match, next_record};
 
-/// Hands each record on as a match.
 pub(super) struct MatchWriter<'a, F> {
     pub(super) found: F,
     pub(super) limit: Option<u64>,
     pub(super) cancel: &'a CancellationToken,
-    /// Matches handed on so far.
     pub(super) matches: u64,
     pub(super) spans: Vec<Range<usize>>,
 }

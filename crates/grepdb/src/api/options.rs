@@ -117,7 +117,6 @@ impl SearchOptions {
     }
 }
 
-/// Selects files by globs.
 pub(super) struct GlobFilter {
     globs: Override,
     root: std::path::PathBuf,

@@ -15,10 +15,9 @@ use crate::store::change_log::ChangeLog;
 use crate::store::damage_log::DamageLog;
 use crate::store::database::{Database, Location};
 use crate::store::manifest::{DatabaseFolder, Manifest, SegmentMeta};
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rules::Rules;
 use crate::tree::snapshot::FolderSnapshot;
-use crate::tree::time::now_ns;
 use crate::tree::walk::{WalkResult, walk};
 
 /// What a build or an update did.
@@ -57,25 +56,24 @@ impl Database {
         }
         let changed = ChangeLog::read(&location.folder)?;
         let old = folder.manifest().ok().flatten().unwrap_or_default();
-        let walked_ns = now_ns();
         let walked = walk(&location.root, rules, threads)?;
         let next = old.next.max(folder.next());
         let plan = BuildPlan {
             root: &location.root,
             files: &walked.files,
-            open: &TextReader::open,
+            open: &open_text,
             threads,
             number: next,
             segment_path: &|number| folder.segment_path(number),
         };
         let written = folder.remove_on_error(plan.number, build_segments(&plan, progress))?;
         let manifest = Manifest {
-            root: location.root.clone(),
+            root: location.root.clone().into(),
             rules: rules.clone(),
             generation: old.generation + 1,
             next: next + written.len() as u64,
-            walked_ns,
-            segments: written.iter().map(segment_meta).collect(),
+            walked_ns: walked.folders.walked_ns,
+            segments: written.iter().map(|written| written.meta.clone()).collect(),
         };
         commit(&folder, &manifest, &walked)?;
         changed.clear(&location.folder)?;
@@ -96,13 +94,8 @@ pub(crate) fn commit(folder: &DatabaseFolder, manifest: &Manifest, walked: &Walk
 /// Saves the folder snapshot of a walk without errors. After any other walk, the next one walks the whole tree again.
 pub(crate) fn save_snapshot(folder: &DatabaseFolder, manifest: &Manifest, walked: &WalkResult) {
     if walked.trouble.is_empty() {
-        walked.folders.save(folder.path(), manifest.generation, manifest.walked_ns);
+        walked.folders.save(folder.path(), manifest.generation);
     }
-}
-
-pub(crate) fn segment_meta(written: &WrittenSegment) -> SegmentMeta {
-    let WrittenSegment { number, files, text_bytes, .. } = *written;
-    SegmentMeta { number, files, text_bytes, tombstones: Vec::new() }
 }
 
 pub(crate) fn report(manifest: &Manifest, written: &[WrittenSegment], removed: u64) -> UpdateReport {

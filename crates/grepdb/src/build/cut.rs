@@ -19,10 +19,8 @@ use crate::tuning::CHUNK_BYTES;
 /// Size of a piece, bytes. With a line end it fills a chunk.
 const PIECE_BYTES: usize = CHUNK_BYTES - 1;
 
-/// Minimum buffer for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
 
-/// Opens a file on disk.
 pub(crate) type OpenFile<'a> = &'a (dyn Fn(&Path) -> Result<TextReader> + Sync);
 
 /// What the cutter hands over.
@@ -35,11 +33,9 @@ pub(crate) enum Cut<'a> {
     ReadError(usize),
 }
 
-/// Reads and cuts the files of one thread.
 pub(crate) struct FileCutter<'a> {
     root: &'a Path,
     open: OpenFile<'a>,
-    /// Text of the current chunk.
     text: Vec<u8>,
     /// Entries of the files in it.
     files: Vec<FileEntry>,
@@ -66,8 +62,7 @@ impl<'a> FileCutter<'a> {
                 size_bytes: file.size_bytes,
                 mtime_ns: file.mtime_ns,
                 kind: FileKind::Unreadable,
-                text_bytes: 0,
-                ends_open: false,
+                ..FileEntry::default()
             };
             self.piece.clear();
             let reader = if is_unreadable(at) { None } else { self.begin(file).ok() };
@@ -89,7 +84,6 @@ impl<'a> FileCutter<'a> {
         self.end_chunk(each)
     }
 
-    /// Opens a file and reads its first piece.
     fn begin(&mut self, file: &TreeFile) -> Result<TextReader> {
         let mut reader = (self.open)(&disk_path(self.root, &file.path))?;
         self.read(&mut reader, usize::try_from(file.size_bytes).unwrap_or(PIECE_BYTES))?;
@@ -198,19 +192,23 @@ fn count_text(entry: &mut FileEntry, text: &[u8]) {
 pub(crate) fn chunks(root: &Path, files: &[TreeFile]) -> Vec<(usize, Vec<FileEntry>)> {
     let mut chunks: Vec<(usize, Vec<FileEntry>)> = Vec::new();
     let mut large = 0;
-    let _ = FileCutter::new(root, &TextReader::open).cut(files.iter().enumerate(), |_| false, &mut |cut| {
-        match cut {
-            Cut::Chunk(text, ChunkContent::Files(files)) => chunks.push((text.len(), files)),
-            Cut::Chunk(text, content) => {
-                if content == ChunkContent::LargeFile {
-                    large = chunks.len();
+    let _ = FileCutter::new(root, &crate::tree::content::open_text).cut(
+        files.iter().enumerate(),
+        |_| false,
+        &mut |cut| {
+            match cut {
+                Cut::Chunk(text, ChunkContent::Files(files)) => chunks.push((text.len(), files)),
+                Cut::Chunk(text, content) => {
+                    if content == ChunkContent::LargeFile {
+                        large = chunks.len();
+                    }
+                    chunks.push((text.len(), Vec::new()));
                 }
-                chunks.push((text.len(), Vec::new()));
+                Cut::LargeFileEnd(entry) => chunks[large].1.push(entry),
+                Cut::ReadError(at) => panic!("file {at} can't be read"),
             }
-            Cut::LargeFileEnd(entry) => chunks[large].1.push(entry),
-            Cut::ReadError(at) => panic!("file {at} can't be read"),
-        }
-        ControlFlow::Continue(())
-    });
+            ControlFlow::Continue(())
+        },
+    );
     chunks
 }

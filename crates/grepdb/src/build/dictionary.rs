@@ -15,11 +15,8 @@ use std::ops::Range;
 
 use crate::tuning::{DICTIONARY_BYTES, DICTIONARY_PART_BYTES};
 
-/// Number of hashes.
 const HASHES: usize = 1 << 20;
-/// Length of a word.
 const WORD_BYTES: usize = 8;
-/// Number of words in a part.
 const PART_WORDS: usize = DICTIONARY_PART_BYTES - WORD_BYTES + 1;
 
 /// A dictionary of at most `DICTIONARY_BYTES` for texts like `samples`.

@@ -16,14 +16,10 @@ pub(crate) struct ChunkPacker<'a> {
 }
 
 impl<'a> ChunkPacker<'a> {
-    /// # Errors
-    /// Out of memory.
     pub(crate) fn new(dictionary: &'a [u8]) -> std::io::Result<Self> {
         Ok(Self { extractor: TrigramExtractor::new(), compressor: Compressor::new(dictionary)? })
     }
 
-    /// # Errors
-    /// The compression fails.
     pub(crate) fn pack(&mut self, text: &[u8], content: ChunkContent) -> std::io::Result<PackedChunk> {
         let mut blocks = <[Vec<u8>; HALVES]>::default();
         for (half, block) in text.chunks(HALF_BYTES).zip(&mut blocks) {

@@ -18,8 +18,9 @@ use crate::build::turns::{PartId, Piece, StopIfPanicking, Task, Turn, Turns};
 use crate::error::{Error, Result};
 use crate::path::disk_path;
 use crate::store::file_entry::FileEntry;
+use crate::store::manifest::SegmentMeta;
 use crate::store::segment::{ChunkContent, PackedChunk, SegmentWriter};
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::walk::TreeFile;
 use crate::tuning as t;
 
@@ -36,33 +37,26 @@ pub struct Progress {
     pub of_bytes: u64,
 }
 
-/// A segment that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSegment {
-    pub(crate) number: u64,
-    pub(crate) files: u32,
-    pub(crate) text_bytes: u64,
+    pub(crate) meta: SegmentMeta,
     pub(crate) file_bytes: u64,
 }
 
-/// The input of a build.
 pub(crate) struct BuildPlan<'a> {
     pub(crate) root: &'a Path,
     /// In path order.
     pub(crate) files: &'a [TreeFile],
-    /// Opens a file: [`TextReader::open`], except in tests.
+    /// Opens a file: [`open_text`], except in tests.
     pub(crate) open: OpenFile<'a>,
     pub(crate) threads: usize,
-    /// Number of the first segment.
     pub(crate) number: u64,
     /// Path of the segment with a number.
     pub(crate) segment_path: &'a (dyn Fn(u64) -> PathBuf + Sync),
 }
 
 /// Writes the segments of `plan`. No files make no segments.
-///
-/// # Errors
-/// A segment can't be written, or `progress` says to stop. Finished segments stay on disk until the next commit.
+/// If it fails, finished segments stay on disk until the next commit.
 pub(crate) fn build_segments(
     plan: &BuildPlan<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -73,29 +67,23 @@ pub(crate) fn build_segments(
     let mut unreadable = BTreeSet::new();
     loop {
         match build_once(plan, of_bytes, &dictionary, &unreadable, progress)? {
-            Outcome::Written(written) => return Ok(written),
+            Ok(written) => return Ok(written),
             // Half a file is no file, but its chunks are written already. That is rare enough to begin again without
             // it.
-            Outcome::ReadError(file) => drop(unreadable.insert(file)),
+            Err(file) => drop(unreadable.insert(file)),
         }
     }
 }
 
-/// The end of a build.
-enum Outcome {
-    Written(Vec<WrittenSegment>),
-    /// Index of a large file that can't be read to its end.
-    ReadError(usize),
-}
-
 /// Writes the segments of `plan`, whose files have `of_bytes` bytes. Does not open the `unreadable` files.
+/// The inner error is the index of a large file that can't be read to its end.
 fn build_once(
     plan: &BuildPlan<'_>,
     of_bytes: u64,
     dictionary: &[u8],
     unreadable: &BTreeSet<usize>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Outcome> {
+) -> Result<std::result::Result<Vec<WrittenSegment>, usize>> {
     let jobs = &jobs(plan.files);
     let chunks = jobs.len().max(usize::try_from(of_bytes / t::CHUNK_BYTES as u64).unwrap_or(usize::MAX));
     let threads = plan.threads.clamp(1, chunks.max(1));
@@ -131,13 +119,12 @@ fn build_once(
         let result = write_parts(&packed, jobs, &mut output, progress, of_bytes, turns);
         turns.stop();
         match result? {
-            Some(file) => Ok(Outcome::ReadError(file)),
-            None => output.finish().map(Outcome::Written),
+            Some(file) => Ok(Err(file)),
+            None => output.finish().map(Ok),
         }
     })
 }
 
-/// A part of a job, for the writer.
 enum Part {
     Chunk(PackedChunk),
     /// The chunks before are a whole large file.
@@ -149,7 +136,6 @@ enum Part {
 
 type Done = (PartId, std::io::Result<Part>);
 
-/// A thread that cuts and packs.
 struct BuildWorker<'a> {
     turns: &'a Turns,
     packer: ChunkPacker<'a>,
@@ -264,7 +250,6 @@ fn write_parts(
     Ok(None)
 }
 
-/// The segments written so far, and the current one.
 struct SegmentOutput<'a> {
     plan: &'a BuildPlan<'a>,
     dictionary: &'a [u8],
@@ -299,7 +284,8 @@ impl SegmentOutput<'_> {
         if let Some((number, writer)) = self.writer.take() {
             let text_bytes = writer.text_bytes();
             let (files, file_bytes) = writer.finish(self.plan.threads)?;
-            self.written.push(WrittenSegment { number, files, text_bytes, file_bytes });
+            let meta = SegmentMeta { number, files, text_bytes, tombstones: Vec::new() };
+            self.written.push(WrittenSegment { meta, file_bytes });
         }
         Ok(())
     }
@@ -340,7 +326,7 @@ fn samples(plan: &BuildPlan<'_>) -> Vec<u8> {
     let mut samples = Vec::new();
     for file in large.into_iter().step_by(step) {
         let begin = samples.len();
-        let read = TextReader::open(&disk_path(plan.root, &file.path))
+        let read = open_text(&disk_path(plan.root, &file.path))
             .and_then(|content| content.take(t::DICTIONARY_FILE_BYTES).read_to_end(&mut samples));
         // Binary files teach nothing. Read errors are reported later.
         if read.is_err() || memchr::memchr(0, &samples[begin..]).is_some() {

@@ -10,7 +10,7 @@ use crate::build::segments::{BuildPlan, Progress, build_segments};
 use crate::error::{Error, Result};
 use crate::store::file_entry::FileKind;
 use crate::store::segment::Segment;
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rules::Rules;
 use crate::tree::walk::{TreeFile, walk};
 use crate::tuning as t;
@@ -55,7 +55,7 @@ fn built(
     let plan = BuildPlan { root, files, open, threads, number: 0, segment_path: &segment_path };
     let (mut segments, mut entries) = (Vec::new(), Vec::new());
     for written in build_segments(&plan, progress)? {
-        let path = segment_path(written.number);
+        let path = segment_path(written.meta.number);
         segments.push(std::fs::read(&path).unwrap());
         let segment = Segment::open(&path)?;
         segment.check(|_| true, &mut |error| panic!("{error}"))?;
@@ -79,7 +79,7 @@ fn every_number_of_threads_writes_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
     let files = walk(root.path(), &Rules::default(), 1).unwrap().files;
-    let (segments, entries) = built(root.path(), &files, &TextReader::open, 1, &mut go_on).unwrap();
+    let (segments, entries) = built(root.path(), &files, &open_text, 1, &mut go_on).unwrap();
     assert!(segments.len() > 1);
     assert_eq!(entries.len(), files.len());
     for (file, (path, kind, text_bytes)) in files.iter().zip(&entries) {
@@ -87,7 +87,7 @@ fn every_number_of_threads_writes_the_same_bytes() {
         assert_eq!((path.as_bytes(), *kind, *text_bytes), (&file.path[..], expected, file.size_bytes));
     }
     for threads in [2, 4, 9] {
-        let other = built(root.path(), &files, &TextReader::open, threads, &mut go_on).unwrap();
+        let other = built(root.path(), &files, &open_text, threads, &mut go_on).unwrap();
         assert!(other.0 == segments, "{threads} threads");
     }
 }
@@ -122,13 +122,13 @@ fn a_large_file_that_can_not_be_read_to_its_end_is_unreadable() {
     let broken = |path: &Path| {
         if is_broken(path) {
             let text = BrokenText { len_bytes: 5 * CHUNK as u64, read_bytes: &READ_BYTES };
-            Ok(TextReader::Decoded(Box::new(text)))
+            Ok(Box::new(text) as Box<dyn Read + Send>)
         } else {
-            TextReader::open(path)
+            open_text(path)
         }
     };
     let missing = |path: &Path| {
-        if is_broken(path) { Err(std::io::ErrorKind::NotFound.into()) } else { TextReader::open(path) }
+        if is_broken(path) { Err(std::io::ErrorKind::NotFound.into()) } else { open_text(path) }
     };
     let expected = built(root.path(), &files, &missing, 1, &mut go_on).unwrap();
     let unreadable = expected.1.iter().filter(|(_, kind, _)| *kind == FileKind::Unreadable).count();
@@ -145,7 +145,7 @@ fn little_of_an_endless_file_waits_in_memory_and_a_build_of_it_can_be_cancelled(
     let root = tempfile::tempdir().unwrap();
     let endless = |path: &Path| {
         assert!(path.starts_with(root.path()));
-        Ok(TextReader::Decoded(Box::new(BrokenText { len_bytes: 1 << 40, read_bytes: &READ_BYTES })))
+        Ok(Box::new(BrokenText { len_bytes: 1 << 40, read_bytes: &READ_BYTES }) as Box<dyn Read + Send>)
     };
     let files: Vec<_> =
         (0..3).map(|n| TreeFile { path: vec![b'a' + n], size_bytes: 1 << 40, mtime_ns: 0 }).collect();

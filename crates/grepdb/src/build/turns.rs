@@ -21,7 +21,6 @@ pub(super) struct PartId {
     pub(super) part: usize,
 }
 
-/// The text of a chunk that is to be packed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) id: PartId,
@@ -29,14 +28,12 @@ pub(super) struct Piece {
     pub(super) content: ChunkContent,
 }
 
-/// The next task of a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Job(usize),
     Pack(Piece),
 }
 
-/// Whether a thread may make a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It may.
@@ -47,24 +44,19 @@ pub(super) enum Turn {
     Stop,
 }
 
-/// Shared by all threads of a build.
 pub(super) struct Turns {
     state: Mutex<State>,
     changed: Condvar,
-    /// Number of jobs.
     jobs: usize,
     /// Most chunks ahead of the job that is written next, and most unwritten parts of that job.
     ahead: usize,
-    /// Most pieces in the queue.
     queue_max: usize,
 }
 
 #[derive(Default)]
 struct State {
     is_stopped: bool,
-    /// The next job that a thread takes.
     next_job: usize,
-    /// The part that is written next.
     next: PartId,
     /// Chunks that were made and not written.
     unwritten: usize,
@@ -131,7 +123,6 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// The next job has been written.
     pub(super) fn job_written(&self) {
         let mut state = self.lock();
         state.next = PartId { job: state.next.job + 1, part: 0 };
@@ -147,7 +138,6 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `ready` has an answer.
     fn wait<R>(&self, mut ready: impl FnMut(&mut State) -> Option<R>) -> R {
         let mut state = self.lock();
         loop {

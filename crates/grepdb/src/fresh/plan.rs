@@ -14,13 +14,12 @@ use crate::store::database::Database;
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::inventory::{Inventory, InventoryFile};
 use crate::store::manifest::SegmentMeta;
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rewalk::rewalk;
-use crate::tree::snapshot::{FolderSnapshot, SavedSnapshot};
+use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::{TreeFile, WalkResult, walk};
 use crate::tuning as t;
 
-/// The work of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UpdatePlan {
     /// The segments that stay, with all their tombstones.
@@ -32,15 +31,12 @@ pub(crate) struct UpdatePlan {
 }
 
 /// Walks the tree of `database`, and skips unchanged folders if it can.
-///
-/// # Errors
-/// As [`walk`].
 pub(crate) fn walk_again(database: &Database, inventory: &Inventory, threads: usize) -> Result<WalkResult> {
     let (location, rules) = (&database.location, &database.manifest.rules);
     let saved = FolderSnapshot::load(&location.folder, database.manifest.generation);
     // A rewalk does not list unchanged folders. It would miss files that are in the tree but not in the inventory.
     let may_rewalk = inventory.is_complete && !database.lacks_segments;
-    if let Some(SavedSnapshot { folders, .. }) = saved.filter(|_| may_rewalk) {
+    if let Some(folders) = saved.filter(|_| may_rewalk) {
         let files: Vec<&[u8]> = inventory.files.iter().map(|file| file.entry.path.as_slice()).collect();
         if let Some(walked) = rewalk(&location.root, rules, &files, &folders, threads)? {
             return Ok(walked);
@@ -107,7 +103,7 @@ pub(crate) fn plan_update(
     }
     kept.iter_mut().for_each(|meta| meta.tombstones.sort_unstable());
     let mut rewritten = segments_to_rewrite(&kept);
-    let damaged = database.segments.iter().map(|segment| damage.has_segment(segment.path()));
+    let damaged = database.segments.iter().map(|segment| damage.has(segment.path(), None));
     rewritten.iter_mut().zip(damaged).for_each(|(rewritten, damaged)| *rewritten |= damaged);
     read.extend(unchanged.into_iter().filter(|(at, _)| rewritten[*at]).map(|(_, file)| file.clone()));
     read.sort_unstable_by(|a, b| path_order(&a.path, &b.path));
@@ -119,7 +115,7 @@ pub(crate) fn plan_update(
 /// Whether the entry still describes the file on disk. An unreadable file must still be unreadable: a change of
 /// permissions leaves size and time as they were.
 fn is_unchanged(root: &Path, entry: &FileEntry, file: &TreeFile) -> bool {
-    let is_unreadable = || TextReader::open(&disk_path(root, &entry.path)).is_err();
+    let is_unreadable = || open_text(&disk_path(root, &entry.path)).is_err();
     entry.size_bytes == file.size_bytes
         && entry.mtime_ns == file.mtime_ns
         && entry.mtime_ns != 0
@@ -182,14 +178,9 @@ mod tests {
     fn a_file_that_could_not_be_read_is_tried_again_once_it_can_be() {
         let root = tempfile::tempdir().unwrap();
         let file = TreeFile { path: b"file".to_vec(), size_bytes: 4, mtime_ns: 7 };
-        let entry = |kind| FileEntry {
-            path: b"file".to_vec(),
-            size_bytes: 4,
-            mtime_ns: 7,
-            kind,
-            text_bytes: 0,
-            ends_open: false,
-        };
+        let path = b"file".to_vec();
+        let entry =
+            |kind| FileEntry { path: path.clone(), size_bytes: 4, mtime_ns: 7, kind, ..FileEntry::default() };
         assert!(is_unchanged(root.path(), &entry(FileKind::Unreadable), &file));
         std::fs::write(root.path().join("file"), "text").unwrap();
         assert!(!is_unchanged(root.path(), &entry(FileKind::Unreadable), &file));

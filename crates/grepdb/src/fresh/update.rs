@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::build::commit::{UpdateReport, commit, report, save_snapshot, segment_meta};
+use crate::build::commit::{UpdateReport, commit, report, save_snapshot};
 use crate::build::segments::{BuildPlan, Progress, build_segments};
 use crate::error::{Error, Result};
 use crate::fresh::plan::{changed_paths, plan_update, walk_again};
@@ -18,19 +18,9 @@ use crate::store::database::{Database, Location};
 use crate::store::inventory::Inventory;
 use crate::store::manifest::{DatabaseFolder, Manifest};
 use crate::store::overlay::Overlay;
-use crate::tree::content::TextReader;
+use crate::tree::content::open_text;
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
-use crate::tree::time::now_ns;
-
-/// How far a database is behind its tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RefreshReport {
-    /// Files that are new, changed or removed.
-    pub changed: u64,
-    /// Folders and files that could not be walked, and why.
-    pub trouble: Vec<String>,
-}
 
 impl Database {
     /// Reads the files that changed since the last update of the database at `location`. With `rules` it replaces the
@@ -45,16 +35,13 @@ impl Database {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<UpdateReport> {
         let folder = DatabaseFolder::at(&location.folder);
-        if folder.manifest()?.is_none() {
-            return Err(Error::Missing(location.root.clone()));
-        }
+        location.manifest()?;
         let _lock = folder.lock()?;
         let changed = ChangeLog::read(&location.folder)?;
         // The files of an unreadable segment are read again, as if they were new.
         let Some(mut database) = Self::open_with(location, Some(&mut |_| {}))? else {
             return Err(Error::Missing(location.root.clone()));
         };
-        let walked_ns = now_ns();
         let new_rules = rules.filter(|rules| **rules != database.manifest.rules);
         if let Some(rules) = new_rules {
             database.manifest.rules = rules.clone();
@@ -67,7 +54,7 @@ impl Database {
         let plan = BuildPlan {
             root: &location.root,
             files: &update.read,
-            open: &TextReader::open,
+            open: &open_text,
             threads,
             number: database.manifest.next,
             segment_path: &|number| folder.segment_path(number),
@@ -77,13 +64,14 @@ impl Database {
             && !database.lacks_segments
             && written.is_empty()
             && update.kept == database.manifest.segments;
-        let mut manifest = Manifest { walked_ns, segments: update.kept, ..database.manifest };
+        let mut manifest =
+            Manifest { walked_ns: walked.folders.walked_ns, segments: update.kept, ..database.manifest };
         if is_unchanged {
             save_snapshot(&folder, &manifest, &walked);
         } else {
             manifest.generation += 1;
             manifest.next += written.len() as u64;
-            manifest.segments.extend(written.iter().map(segment_meta));
+            manifest.segments.extend(written.iter().map(|written| written.meta.clone()));
             commit(&folder, &manifest, &walked)?;
         }
         changed.clear(&location.folder)?;
@@ -92,11 +80,12 @@ impl Database {
         Ok(UpdateReport { read, trouble: walked.trouble, ..report(&manifest, &written, update.removed) })
     }
 
-    /// Compares the database with the tree. Later searches read every changed file on disk.
+    /// Compares the database with the tree. Later searches read every changed file on disk. Returns the folders and
+    /// files that could not be walked, and why.
     ///
     /// # Errors
     /// The tree can't be walked, or the database is damaged.
-    pub fn refresh(&mut self, threads: usize) -> Result<RefreshReport> {
+    pub fn refresh(&mut self, threads: usize) -> Result<Vec<String>> {
         let changed = ChangeLog::read(&self.location.folder)?;
         let inventory = self.inventory()?;
         let walked = walk_again(self, &inventory, threads)?;
@@ -104,7 +93,7 @@ impl Database {
         let is_in_tree =
             |path: &Vec<u8>| walked.files.binary_search_by(|file| path_order(&file.path, path)).is_ok();
         self.overlay = Overlay::complete(paths, is_in_tree);
-        Ok(RefreshReport { changed: self.overlay.len() as u64, trouble: walked.trouble })
+        Ok(walked.trouble)
     }
 
     /// Marks `files`, absolute paths, as changed: searches read them on disk until the next update. Returns how many
@@ -113,9 +102,7 @@ impl Database {
     /// # Errors
     /// There is no database, or the change log can't be written.
     pub fn mark_changed(location: &Location, files: &[PathBuf]) -> Result<usize> {
-        let Some(manifest) = DatabaseFolder::at(&location.folder).manifest()? else {
-            return Err(Error::Missing(location.root.clone()));
-        };
+        let manifest = location.manifest()?;
         let roots = WalkRoot::all(&location.root, &manifest.rules)?;
         let mut matchers: Vec<_> = roots.iter().map(WalkRoot::path_matcher).collect();
         let is_listed = |file: &Path| {

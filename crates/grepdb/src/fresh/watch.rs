@@ -22,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::path::{FOLDER, disk_path};
 use crate::store::database::{Database, Location};
 use crate::store::file_lock::FileLock;
-use crate::store::manifest::DatabaseFolder;
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::walk::walk;
 use crate::tuning as t;
@@ -61,9 +60,7 @@ impl TreeWatcher<'_> {
     /// Another process watches this database, the kernel refuses to watch so many folders, the tree is gone, or the
     /// database can't be written.
     pub fn run(&self, tell: &mut dyn FnMut(WatchEvent)) -> Result<()> {
-        if DatabaseFolder::at(&self.location.folder).manifest()?.is_none() {
-            return Err(Error::Missing(self.location.root.clone()));
-        }
+        self.location.manifest()?;
         let _lock = self.lock()?;
         let (sender, events) = channel();
         let watcher = RecommendedWatcher::new(sender, notify::Config::default()).map_err(refused)?;
@@ -98,14 +95,9 @@ impl TreeWatcher<'_> {
         lock.ok_or_else(|| Error::Watched(self.location.folder.clone()))
     }
 
-    /// The folders that a walk visits.
     fn folders(&self) -> Result<Vec<PathBuf>> {
-        let Some(manifest) = DatabaseFolder::at(&self.location.folder).manifest()? else {
-            return Err(Error::Missing(self.location.root.clone()));
-        };
-        let saved =
-            FolderSnapshot::load(&self.location.folder, manifest.generation).map(|saved| saved.folders);
-        let folders = match saved {
+        let manifest = self.location.manifest()?;
+        let folders = match FolderSnapshot::load(&self.location.folder, manifest.generation) {
             Some(folders) => folders,
             None => walk(&self.location.root, &manifest.rules, self.threads)?.folders,
         };
@@ -161,7 +153,6 @@ impl TreeWatcher<'_> {
     }
 }
 
-/// The folders that are watched.
 struct FolderWatches {
     watcher: RecommendedWatcher,
     folders: HashSet<PathBuf>,
@@ -197,7 +188,6 @@ impl FolderWatches {
     }
 }
 
-/// Changes since the last update.
 #[derive(Default)]
 struct PendingChanges {
     /// Changed files that are not marked yet.
@@ -245,7 +235,6 @@ impl PendingChanges {
     }
 }
 
-/// The kernel refused to watch something.
 fn refused(error: notify::Error) -> Error {
     Error::Watch(match error.kind {
         notify::ErrorKind::MaxFilesWatch => {

@@ -22,16 +22,12 @@ pub(super) struct Posting {
     pub(super) mask: u16,
 }
 
-/// Writes lists in trigram order.
 #[derive(Debug, Default)]
 pub(super) struct ListWriter {
-    /// Chunks in the segment.
     chunks: u32,
     section: Vec<u8>,
     directory: Vec<ListBlock>,
-    /// The current block.
     block: Vec<u8>,
-    /// The first trigram of the block.
     first: Option<Trigram>,
     /// The trigram before.
     last: u32,
@@ -41,7 +37,6 @@ pub(super) struct ListWriter {
 }
 
 impl ListWriter {
-    /// Writes lists of a segment of `chunks` chunks.
     pub(super) fn new(chunks: u32) -> Self {
         Self { chunks, ..Self::default() }
     }
@@ -102,7 +97,6 @@ fn bound(chunks: u32, is_fine: bool) -> u32 {
     if is_fine { chunks * SUBCHUNKS as u32 } else { chunks }
 }
 
-/// A block of posting lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListBlock {
     first: u32,
@@ -120,10 +114,8 @@ pub(crate) struct BlockDirectory {
 }
 
 impl BlockDirectory {
-    /// Length of a row.
     const BYTES: usize = 16;
 
-    /// Appends `section`, whose blocks are `blocks`.
     pub(super) fn append(&mut self, section: &[u8], blocks: &[ListBlock]) {
         for block in blocks {
             self.rows.extend(block.first.to_le_bytes());
@@ -133,7 +125,6 @@ impl BlockDirectory {
         self.section_bytes += section.len() as u64;
     }
 
-    /// The directory of a section of `section_bytes` bytes.
     pub(crate) fn decode(rows: Vec<u8>, section_bytes: u64) -> Option<Self> {
         rows.len().is_multiple_of(Self::BYTES).then_some(Self { rows, section_bytes })
     }
@@ -166,10 +157,6 @@ impl BlockDirectory {
     }
 }
 
-/// The block is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DamagedBlock;
-
 /// The posting list of one trigram, still encoded.
 #[derive(Debug)]
 pub(crate) struct PostingList {
@@ -177,35 +164,25 @@ pub(crate) struct PostingList {
     head: ListHead,
 }
 
-/// The list of `trigram` in `block`, if the block has one.
-///
-/// # Errors
-/// The block is damaged.
-pub(crate) fn find_list(
-    block: ListBlock,
-    bytes: &[u8],
-    trigram: Trigram,
-) -> Result<Option<PostingList>, DamagedBlock> {
-    if checksum(bytes) != block.crc {
-        return Err(DamagedBlock);
-    }
+/// The list of `trigram` in `block`, if the block has one. The outer `None` means that the block is damaged.
+pub(crate) fn find_list(block: ListBlock, bytes: &[u8], trigram: Trigram) -> Option<Option<PostingList>> {
+    (checksum(bytes) == block.crc).then_some(())?;
     let mut rest = ByteReader(bytes);
     let mut here = u64::from(block.first);
     while !rest.0.is_empty() {
-        let (further, head) = head(&mut rest).ok_or(DamagedBlock)?;
-        here = here.checked_add(further).ok_or(DamagedBlock)?;
+        let (further, head) = head(&mut rest)?;
+        here = here.checked_add(further)?;
         if here > u64::from(trigram.0) {
             break;
         }
-        let list = rest.take(head.len_bytes).ok_or(DamagedBlock)?;
+        let list = rest.take(head.len_bytes)?;
         if here == u64::from(trigram.0) {
-            return Ok(Some(PostingList { bytes: list.to_vec(), head }));
+            return Some(Some(PostingList { bytes: list.to_vec(), head }));
         }
     }
-    Ok(None)
+    Some(None)
 }
 
-/// The header of a list.
 #[derive(Clone, Copy, Debug)]
 struct ListHead {
     count: u32,
@@ -251,7 +228,6 @@ fn decode(list: &[u8], head: ListHead, chunks: u32, mut each: impl FnMut(u32, u1
 }
 
 impl PostingList {
-    /// Number of chunks or subchunks in the list.
     pub(crate) fn count(&self) -> u32 {
         self.head.count
     }

@@ -25,7 +25,6 @@ pub enum BlockSource {
     Thp,
 }
 
-/// Memory for a text.
 pub(crate) enum TextBlock {
     Pool(faultless_pool::Block<'static, Kernel>),
     Heap(Vec<u8>),

@@ -9,12 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ends searches from another thread. Clones share one state.
-///
-/// ```
-/// let token = faultless_grepdb::CancellationToken::default();
-/// token.clone().cancel();
-/// assert!(token.is_cancelled());
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken(Arc<AtomicBool>);
 

@@ -99,7 +99,6 @@ impl Lookup<'_> {
         }
     }
 
-    /// Adds the candidates of `trigram`.
     fn mark(&mut self, trigram: Trigram, masks: &mut Candidates) {
         let marked = match self.list(trigram) {
             Some(Some(list)) => self.segment.mark(&list, masks),

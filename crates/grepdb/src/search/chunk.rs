@@ -31,7 +31,7 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
     let state = worker.state;
     let segment = &state.database.segments[task.segment as usize];
     let mut files = ChunkFiles::new(segment, task.first);
-    let mask = state.candidate_mask(task.segment, task.first);
+    let mask = state.candidates[task.segment as usize][task.first as usize];
     let read = files.span(mask).and_then(|span| {
         let begin = span.start;
         Ok((begin, state.chunk_text_span(segment, task.first, span)?))
@@ -112,7 +112,7 @@ pub(super) fn search_candidates<'o, W: Write + Send>(
 fn finish<'o, W: Write + Send>(
     worker: &Worker<'o, W>,
     file: PlainFile,
-    printer: &mut Option<Printer<OutputSlot<'o, W>>>,
+    printer: &mut Option<Printer<'o, W>>,
 ) -> Result<()> {
     let Some((_, out)) = printer.as_mut().and_then(Printer::plain) else { return Ok(()) };
     worker.record(file.finish(out))
@@ -137,8 +137,8 @@ pub(super) fn search_every_file<'o, W: Write + Send>(
     let mut begin = 0;
     for (number, entry) in numbers.zip(&entries) {
         let end = begin + entry.text_bytes as usize;
-        if worker.is_wanted(task, number, entry) {
-            worker.search_stored(&mut printer, entry, &text[begin..end])?;
+        if worker.is_wanted(task, number, entry) && !worker.search_if_stale(&mut printer, entry)? {
+            worker.search_text(&mut printer, entry, &text[begin..end])?;
         }
         begin = end + usize::from(entry.ends_open);
     }

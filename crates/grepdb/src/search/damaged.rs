@@ -6,20 +6,15 @@
 //! It does not repair the database (`fresh`).
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::path::Path;
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::path::disk_path;
 use crate::search::disk_file::DiskFile;
 use crate::search::output::OutputSlot;
-use crate::search::staleness::is_as_known;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::search::worker::Worker;
 use crate::store::database::Database;
-use crate::store::file_entry::FileEntry;
-use crate::tree::content::TextReader;
 use crate::tree::walk::walk;
 
 /// Searches the files of `task` on disk, because of `damage`.
@@ -62,23 +57,6 @@ pub(super) fn search_on_disk<'o, W: Write + Send>(
         }
     }
     Ok(())
-}
-
-/// The text of a file on disk after its first `searched_bytes`.
-///
-/// # Errors
-/// The file can't be read, or it has changed.
-pub(super) fn rest_on_disk(root: &Path, entry: &FileEntry, searched_bytes: u64) -> Result<TextReader> {
-    let path = disk_path(root, &entry.path);
-    let read = || -> std::io::Result<TextReader> {
-        if !is_as_known(entry, &path.metadata()?) {
-            return Err(std::io::Error::other("it has changed; `faultless index update` reads it"));
-        }
-        let mut text = TextReader::open(&path)?;
-        std::io::copy(&mut Read::by_ref(&mut text).take(searched_bytes), &mut std::io::sink())?;
-        Ok(text)
-    };
-    read().map_err(Error::io("read", &path))
 }
 
 /// All unlisted files for the first caller; nothing for later ones.

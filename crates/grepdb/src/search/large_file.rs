@@ -5,12 +5,11 @@
 //!
 //! It does not read or decompress (`large_text`).
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::index::posting_list::Candidates;
-use crate::path::disk_path;
 use crate::search::chunk::candidate_spans;
 use crate::search::damaged::search_on_disk;
 use crate::search::large_text::LargeText;
@@ -21,12 +20,10 @@ use crate::search::state::ChunkTask;
 use crate::search::worker::Worker;
 use crate::store::file_entry::{FileEntry, FileKind};
 use crate::store::segment::{ChunkRun, Segment};
-use crate::tuning::CHUNK_BYTES;
 
 /// Of a line that fills so many chunks, the begin is searched first if one match is enough.
 const LONG_LINE_CHUNKS: usize = 4;
 
-/// Searches the file in `run`.
 pub(super) fn search_large_file<'o, W: Write + Send>(
     worker: &mut Worker<'o, W>,
     task: &ChunkTask,
@@ -60,15 +57,10 @@ pub(super) fn search_large_file<'o, W: Write + Send>(
         return Ok(());
     }
     if worker.is_multi_line && entry.kind == FileKind::Text {
-        match text.of(run.numbers()) {
-            // The stream goes on on disk.
-            Err(Error::Damaged { .. }) => {}
-            text => return worker.search_text(&mut printer, &entry, text?.text()),
-        }
+        return worker.search_text(&mut printer, &entry, text.of(run.numbers())?.text());
     }
-    let mut stream = text.stream(run.first)?;
+    let mut stream = text.stream();
     let outcome = worker.search_stream(&mut printer, &entry, &mut stream);
-    stream.report();
     worker.record(outcome)
 }
 
@@ -100,11 +92,8 @@ fn has_match<W: Write + Send>(
         if worker.state.is_stopped() {
             return Ok(false);
         }
-        let text = match text.of(chunks) {
-            // The search will read it on disk.
-            Err(Error::Damaged { .. }) => return Ok(true),
-            text => text?,
-        };
+        // The search meets the error again, and looks first whether the file has changed.
+        let Ok(text) = text.of(chunks) else { return Ok(true) };
         let finder = worker.lines_of(text.text());
         if candidate_spans(text.text(), 0, mask).any(|lines| finder.find(lines.start, lines.end).is_some()) {
             return Ok(true);
@@ -123,7 +112,6 @@ struct PlainRun<'r, W> {
     has_checked: bool,
 }
 
-/// How the search of some chunks ended.
 enum Ended {
     Chunks,
     /// The rest of the file does not matter.
@@ -136,7 +124,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     fn search(
         mut self,
         worker: &mut Worker<'o, W>,
-        printer: &mut Printer<OutputSlot<'o, W>>,
+        printer: &mut Printer<'o, W>,
         groups: impl Iterator<Item = (Range<u32>, u16)>,
     ) -> Result<()> {
         for (chunks, mask) in groups {
@@ -147,8 +135,11 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
                 Ok(Ended::Chunks) => {}
                 Ok(Ended::File) => break,
                 Ok(Ended::Stale) => return Ok(()),
-                Err(Error::Damaged { .. }) => return self.rest(worker, printer),
-                Err(error) => return Err(error),
+                Err(_) if !self.has_checked && worker.search_if_stale(printer, self.entry)? => return Ok(()),
+                Err(error) => {
+                    worker.state.trouble(error);
+                    break;
+                }
             }
         }
         let Some((_, out)) = printer.plain() else { return Ok(()) };
@@ -158,7 +149,7 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
     fn chunks(
         &mut self,
         worker: &mut Worker<'o, W>,
-        printer: &mut Printer<OutputSlot<'o, W>>,
+        printer: &mut Printer<'o, W>,
         chunks: Range<u32>,
         mask: u16,
     ) -> Result<Ended> {
@@ -202,38 +193,5 @@ impl<'o, W: Write + Send> PlainRun<'_, W> {
             self.next = chunks.end;
         }
         Ok(Ended::Chunks)
-    }
-
-    /// Searches the rest of the file, from chunk `next`, as a stream: on disk behind the damage.
-    fn rest(mut self, worker: &mut Worker<'o, W>, printer: &mut Printer<OutputSlot<'o, W>>) -> Result<()> {
-        if !std::mem::replace(&mut self.has_checked, true) && worker.search_if_stale(printer, self.entry)? {
-            return Ok(());
-        }
-        let mut stream = self.text.stream(self.next)?;
-        let Some((_, out)) = printer.plain() else { return Ok(()) };
-        let (mut text, mut len) = (vec![0; CHUNK_BYTES], 0);
-        loop {
-            let path = || disk_path(&worker.state.database.location.root, &self.entry.path);
-            let read = stream.read(&mut text[len..]).map_err(|error| Error::io("read", &path())(error))?;
-            len += read;
-            let whole = match memchr::memrchr(b'\n', &text[..len]) {
-                Some(end) if read > 0 => end + 1,
-                _ if read > 0 => 0,
-                _ => len,
-            };
-            let finder = worker.lines_of(&text[..whole]);
-            let first = finder.find(0, whole);
-            if self.file.search(worker, out, &finder, first, whole) || read == 0 {
-                break;
-            }
-            self.file.next_piece(&text[..whole]);
-            text.copy_within(whole..len, 0);
-            len -= whole;
-            if len == text.len() {
-                text.resize(2 * len, 0);
-            }
-        }
-        stream.report();
-        worker.record(self.file.finish(out))
     }
 }

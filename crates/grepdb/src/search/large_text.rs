@@ -9,21 +9,21 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use faultless_os::file::read_cached;
 
 use crate::error::{Error, Result};
+use crate::path::disk_path;
 use crate::search::block_source::TextBlock;
-use crate::search::damaged::rest_on_disk;
-use crate::search::staleness::open_as_known;
+use crate::search::staleness::{is_as_known, open_as_known};
 use crate::search::state::SearchState;
 use crate::store::file_entry::FileEntry;
 use crate::store::segment::{ChunkRun, ChunkText, Segment};
-use crate::tree::content::{MARK_BYTES, TextReader, has_mark};
+use crate::tree::content::{MARK_BYTES, TextReader, has_mark, open_text};
 use crate::tuning::CHUNKS_PER_FILE_READ;
 
-/// Reads the text of a large file.
 pub(super) struct LargeText<'a, W> {
     state: &'a SearchState<'a, W>,
     segment: &'a Segment,
@@ -33,6 +33,8 @@ pub(super) struct LargeText<'a, W> {
     begins: Vec<u64>,
     /// The file, once it was asked for, if its bytes are the text.
     file: Option<Option<File>>,
+    /// The text on disk, and how much of it was read, after a damaged chunk.
+    on_disk: Option<(u64, TextReader)>,
 }
 
 impl<'a, W> LargeText<'a, W> {
@@ -42,16 +44,27 @@ impl<'a, W> LargeText<'a, W> {
         run: ChunkRun,
         entry: &'a FileEntry,
     ) -> Self {
-        Self { state, segment, run, entry, begins: vec![0], file: None }
+        Self { state, segment, run, entry, begins: vec![0], file: None, on_disk: None }
     }
 
-    /// The text of `chunks`, without the line end that the database adds to a file.
-    ///
-    /// # Errors
-    /// It can't be read, or is damaged.
+    /// The text of `chunks`, without the line end that the database adds to a file. If it is damaged, it comes from the
+    /// file on disk.
     pub(super) fn of(&mut self, chunks: Range<u32>) -> Result<ChunkText<TextBlock>> {
         let (begin, end) = (self.begin(chunks.start)?, self.begin(chunks.end)?.min(self.entry.text_bytes));
         let len = end.saturating_sub(begin) as usize;
+        let damage = match self.stored(chunks, begin, len) {
+            Err(error) if error.is_damage() => error,
+            text => return text,
+        };
+        self.state.trouble(damage);
+        let mut room = self.state.search.block_source.block(len);
+        let path = disk_path(&self.state.database.location.root, &self.entry.path);
+        self.read_on_disk(&path, begin, &mut room).map_err(Error::io("read", &path))?;
+        Ok(ChunkText::whole(room))
+    }
+
+    /// `len` bytes of text from `begin`, where `chunks` begin.
+    fn stored(&mut self, chunks: Range<u32>, begin: u64, len: usize) -> Result<ChunkText<TextBlock>> {
         let (state, segment) = (self.state, self.segment);
         if self.file().is_some() {
             let mut room = state.search.block_source.block(len);
@@ -71,6 +84,20 @@ impl<'a, W> LargeText<'a, W> {
             rest = after;
         }
         Ok(ChunkText::whole(room))
+    }
+
+    /// Fills `into` with text from `begin`. Fails if the file has changed. What is read is mostly behind what was read
+    /// before.
+    fn read_on_disk(&mut self, path: &Path, begin: u64, into: &mut [u8]) -> io::Result<()> {
+        let (at, mut text) = match self.on_disk.take().filter(|(at, _)| *at <= begin) {
+            Some(on_disk) => on_disk,
+            None if is_as_known(self.entry, &path.metadata()?) => (0, open_text(path)?),
+            None => return Err(io::Error::other("it has changed; `faultless index update` reads it")),
+        };
+        io::copy(&mut Read::by_ref(&mut text).take(begin - at), &mut io::sink())?;
+        text.read_exact(into)?;
+        self.on_disk = Some((begin + into.len() as u64, text));
+        Ok(())
     }
 
     /// Where `chunk` begins in the text. One behind the last chunk ends the text and an added line end.
@@ -103,38 +130,22 @@ impl<'a, W> LargeText<'a, W> {
         is_read
     }
 
-    /// The text from `chunk` on, as a stream.
-    ///
-    /// # Errors
-    /// The chunk table is damaged.
-    pub(super) fn stream(mut self, chunk: u32) -> Result<TextStream<'a, W>> {
-        let at = self.begin(chunk)?;
-        Ok(TextStream { large: self, at, chunk, text: None, on_disk: None, trouble: None })
+    /// All of the text, as a stream.
+    pub(super) fn stream(self) -> TextStream<'a, W> {
+        TextStream { at: 0, chunk: self.run.first, text: None, large: self }
     }
 }
 
 /// Reads the text of a large file, chunk by chunk.
 pub(super) struct TextStream<'a, W> {
     large: LargeText<'a, W>,
-    /// Position in the text.
     at: u64,
-    /// The chunk of that position.
     chunk: u32,
     /// The text of a chunk, and the chunk.
     text: Option<(u32, ChunkText<TextBlock>)>,
-    /// The rest of the file on disk, after a damaged chunk.
-    on_disk: Option<TextReader>,
-    trouble: Option<Error>,
 }
 
 impl<W> TextStream<'_, W> {
-    /// Reports what could not be read.
-    pub(super) fn report(&mut self) {
-        if let Some(trouble) = self.trouble.take() {
-            self.large.state.trouble(trouble);
-        }
-    }
-
     /// Fills a part of `into`, at least one byte. Returns how much.
     fn read_part(&mut self, into: &mut [u8]) -> Result<usize> {
         while self.large.begin(self.chunk + 1)? <= self.at {
@@ -148,23 +159,11 @@ impl<W> TextStream<'_, W> {
         }
         let text = match self.text.take().filter(|(chunk, _)| *chunk == self.chunk) {
             Some(text) => text,
-            None => (self.chunk, self.large.state.chunk_text(self.large.segment, self.chunk)?),
+            None => (self.chunk, self.large.of(self.chunk..self.chunk + 1)?),
         };
         into[..len].copy_from_slice(&text.1.text()[(self.at - begin) as usize..][..len]);
         self.text = Some(text);
         Ok(len)
-    }
-
-    /// Opens the file on disk, because of `damage`.
-    fn go_on_on_disk(&mut self, damage: Error) {
-        let (state, entry) = (self.large.state, self.large.entry);
-        if damage.is_damage() {
-            match rest_on_disk(&state.database.location.root, entry, self.at) {
-                Ok(rest) => self.on_disk = Some(rest),
-                Err(error) => state.trouble(error),
-            }
-        }
-        self.trouble = Some(damage);
     }
 }
 
@@ -172,16 +171,13 @@ impl<W> TextStream<'_, W> {
 impl<W> Read for TextStream<'_, W> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut given = 0;
-        while given < into.len() && self.at < self.large.entry.text_bytes {
-            if let Some(on_disk) = &mut self.on_disk {
-                return Ok(given + on_disk.read(&mut into[given..])?);
-            }
-            if self.trouble.is_some() || self.large.state.is_stopped() {
-                break;
-            }
+        while given < into.len() && self.at < self.large.entry.text_bytes && !self.large.state.is_stopped() {
             match self.read_part(&mut into[given..]) {
                 Ok(len) => (given, self.at) = (given + len, self.at + len as u64),
-                Err(error) => self.go_on_on_disk(error),
+                Err(error) => {
+                    self.large.state.trouble(error);
+                    self.at = self.large.entry.text_bytes;
+                }
             }
         }
         Ok(given)

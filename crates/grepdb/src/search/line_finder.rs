@@ -16,7 +16,6 @@ use crate::search::line_matcher::LineMatcher;
 use crate::search::prefilter::Prefilter;
 use crate::tuning as t;
 
-/// Finds lines in one text.
 pub(crate) struct LineFinder<'a> {
     text: &'a [u8],
     matcher: &'a LineMatcher,

@@ -65,7 +65,6 @@ impl LineMatcher {
         self.ascii.as_ref()
     }
 
-    /// The matcher for `text`.
     pub(crate) fn of(&self, text: &[u8]) -> &RegexMatcher {
         self.ascii.as_ref().filter(|_| text.is_ascii()).unwrap_or_else(|| self.whole())
     }

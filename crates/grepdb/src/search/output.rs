@@ -24,7 +24,6 @@ struct OutputState<W> {
     separator: Vec<u8>,
     has_written: bool,
     next: usize,
-    /// Number of threads that wait for their turn.
     waiting: usize,
     early: BTreeMap<usize, Vec<u8>>,
     early_bytes: usize,
@@ -37,8 +36,9 @@ struct OutputState<W> {
 
 impl<W: Write> OrderedOutput<W> {
     /// Writes into `out`, with `separator` between the output of two tasks; before the first as well, if the output
-    /// `follows` something. At most `most_bytes` wait for their turn.
-    pub(crate) fn new(out: W, separator: &[u8], follows: bool, most_bytes: usize) -> Self {
+    /// `follows` something. At most `most_bytes` wait for their turn. With `at_once` a task waits for its turn with the
+    /// first line: a line that it kept instead could only be written with the next one.
+    pub(crate) fn new(out: W, separator: &[u8], follows: bool, most_bytes: usize, at_once: bool) -> Self {
         let state = OutputState {
             out,
             separator: separator.to_vec(),
@@ -52,13 +52,7 @@ impl<W: Write> OrderedOutput<W> {
             spare_bytes: 0,
             most_bytes,
         };
-        Self { state: Mutex::new(state), turn: Condvar::new(), at_once: false }
-    }
-
-    /// Whether a task writes each line at once. It waits for its turn with the first line: a line that it kept instead
-    /// could only be written with the next one.
-    pub(crate) fn at_once(self, at_once: bool) -> Self {
-        Self { at_once, ..self }
+        Self { state: Mutex::new(state), turn: Condvar::new(), at_once }
     }
 
     /// Opens the slot of task `number`. Each slot must be opened once. Dropping it ends the task.
@@ -75,7 +69,6 @@ impl<W: Write> OrderedOutput<W> {
         (state.out, state.has_written, state.failed)
     }
 
-    /// Whether the writer has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failed.is_some()
     }
@@ -131,7 +124,6 @@ impl<W: Write> OutputState<W> {
     }
 }
 
-/// The output of one task.
 pub(crate) struct OutputSlot<'o, W: Write> {
     output: &'o OrderedOutput<W>,
     number: usize,
@@ -149,9 +141,6 @@ impl<W: Write> OutputSlot<'_, W> {
     }
 
     /// Writes what was added to the buffer, once that is much.
-    ///
-    /// # Errors
-    /// The output has failed.
     pub(crate) fn written(&mut self) -> io::Result<()> {
         if self.bytes.len() < COLLECT_BYTES {
             return Ok(());
@@ -230,7 +219,7 @@ mod tests {
 
     /// The output of `pieces` tasks with `lines` lines each, written by four threads.
     fn written(pieces: usize, lines: impl Fn(usize) -> usize + Sync, most_bytes: usize) -> Vec<u8> {
-        let output = OrderedOutput::new(Vec::new(), b"", false, most_bytes);
+        let output = OrderedOutput::new(Vec::new(), b"", false, most_bytes, false);
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -264,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_separator_stands_between_pieces_that_wrote_something() {
-        let output = OrderedOutput::new(Vec::new(), b"--\n", false, 100);
+        let output = OrderedOutput::new(Vec::new(), b"--\n", false, 100, false);
         let (first, mut second, mut third, fourth) =
             (output.slot(0), output.slot(1), output.slot(2), output.slot(3));
         writeln!(third, "third").unwrap();
@@ -275,33 +264,5 @@ mod tests {
         drop(second);
         let text = String::from_utf8(output.finish().0).unwrap();
         assert!(text.ends_with("xsecond\n--\nthird\n") && text.starts_with('x'));
-    }
-
-    #[test]
-    fn a_line_that_is_written_at_once_does_not_wait_for_the_next() {
-        let (sender, lines) = std::sync::mpsc::channel();
-        struct Sent(std::sync::mpsc::Sender<Vec<u8>>);
-        impl Write for Sent {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.send(bytes.to_vec()).unwrap();
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let output = OrderedOutput::new(Sent(sender), b"", false, 100).at_once(true);
-        let (mut first, mut second) = (output.slot(0), output.slot(1));
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                second.write_all(b"second\n").unwrap();
-                assert_eq!(lines.recv().unwrap(), b"first\n");
-                assert_eq!(lines.recv().unwrap(), b"second\n", "before its task ends");
-                drop(second);
-            });
-            first.write_all(b"fir").unwrap();
-            first.write_all(b"st\n").unwrap();
-            drop(first);
-        });
     }
 }

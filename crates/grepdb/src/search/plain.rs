@@ -12,12 +12,11 @@ use std::sync::atomic::Ordering;
 
 use crate::search::line_finder::LineFinder;
 use crate::search::output::OutputSlot;
-use crate::search::print::lines::{LineFormat, decimal};
+use crate::search::print::lines::LineFormat;
 use crate::search::print::{FileOutcome, PlainFormat, Printer};
 use crate::search::worker::Worker;
 use crate::store::file_entry::{FileEntry, FileKind};
 
-/// A file that is being searched.
 pub(crate) struct PlainFile {
     format: PlainFormat,
     /// The path as it is printed. A colon follows in lines and counts.
@@ -32,7 +31,7 @@ impl PlainFile {
     /// The file of `entry`, if its lines can be printed straight from the text.
     pub(crate) fn of<W: Write + Send>(
         worker: &Worker<'_, W>,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
     ) -> Option<Self> {
         let (format, _) = printer.plain().filter(|_| worker.is_plain && entry.kind == FileKind::Text)?;
@@ -75,25 +74,16 @@ impl PlainFile {
         false
     }
 
-    /// Appends a line of `text` to `out`.
     fn print(&mut self, out: &mut Vec<u8>, format: LineFormat, text: &[u8], line: Range<usize>) {
-        if format.path {
-            out.extend_from_slice(&self.path);
-            out.push(b':');
-        }
         if format.number {
             if self.counted < line.start {
                 self.line_ends += line_ends(&text[self.counted..line.start]);
             }
             self.line_ends += 1;
             self.counted = line.end;
-            out.extend_from_slice(decimal(self.line_ends, &mut [0; 21]));
         }
-        let line = &text[line];
-        out.extend_from_slice(line);
-        if line.last() != Some(&b'\n') {
-            out.push(b'\n');
-        }
+        // Memory takes any line.
+        let _ = format.write(out, &self.path, Some(self.line_ends), &text[line]);
     }
 
     /// Whether line ends of text without a match have to be counted.
@@ -119,7 +109,6 @@ impl PlainFile {
         self.counted = 0;
     }
 
-    /// Ends the file.
     pub(crate) fn finish<W: Write>(self, out: &mut OutputSlot<'_, W>) -> io::Result<FileOutcome> {
         let matched = self.matches > 0;
         match self.format {

@@ -18,9 +18,10 @@ use grep_searcher::Searcher;
 pub use lines::LineFormat;
 use lines::LineSink;
 use records::RecordSink;
-use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
+use termcolor::{Ansi, NoColor, WriteColor};
 
 use crate::search::line_matcher::LineMatcher;
+use crate::search::output::OutputSlot;
 
 /// What is printed of a file with a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,97 +55,43 @@ impl PlainFormat {
 
 /// How matches are printed.
 #[derive(Clone, Debug)]
-pub struct OutputFormat(PrinterBuilder);
-
-#[derive(Clone, Debug)]
-enum PrinterBuilder {
+pub enum OutputFormat {
+    /// Nothing but what it says. The lines of stored text come straight from it.
     Plain(PlainFormat),
-    Standard { builder: StandardBuilder, color: bool },
-    Summary { builder: SummaryBuilder, color: bool },
+    /// Lines with whatever `builder` adds to them.
+    Standard {
+        /// Makes ripgrep's printer.
+        builder: StandardBuilder,
+        /// With colours.
+        color: bool,
+    },
+    /// Counts or paths as `builder` writes them.
+    Summary {
+        /// Makes ripgrep's printer.
+        builder: SummaryBuilder,
+        /// With colours.
+        color: bool,
+    },
+    /// JSON lines.
     Json(JSONBuilder),
+    /// Matches for a callback, as bytes between threads.
     Records,
 }
 
-/// Writes with or without colours.
-pub(crate) enum ColorWriter<W: Write> {
-    Plain(NoColor<W>),
-    Ansi(Ansi<W>),
+pub(crate) enum Printer<'o, W: Write> {
+    Plain(PlainFormat, OutputSlot<'o, W>),
+    Standard(grep_printer::Standard<Box<dyn WriteColor + 'o>>),
+    Summary(grep_printer::Summary<Box<dyn WriteColor + 'o>>),
+    Json(grep_printer::JSON<OutputSlot<'o, W>>),
+    Records(OutputSlot<'o, W>),
 }
 
-impl<W: Write> ColorWriter<W> {
-    pub(crate) fn new(out: W, color: bool) -> Self {
-        if color { Self::Ansi(Ansi::new(out)) } else { Self::Plain(NoColor::new(out)) }
-    }
-}
-
-impl<W: Write> Write for ColorWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(out) => out.write(bytes),
-            Self::Ansi(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<W: Write> WriteColor for ColorWriter<W> {
-    fn supports_color(&self) -> bool {
-        matches!(self, Self::Ansi(_))
-    }
-
-    fn set_color(&mut self, spec: &ColorSpec) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Ansi(out) => out.set_color(spec),
-        }
-    }
-
-    fn set_hyperlink(&mut self, link: &termcolor::HyperlinkSpec<'_>) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Ansi(out) => out.set_hyperlink(link),
-        }
-    }
-
-    fn supports_hyperlinks(&self) -> bool {
-        matches!(self, Self::Ansi(_))
-    }
-
-    fn reset(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Ansi(out) => out.reset(),
-        }
-    }
-
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-}
-
-/// Prints into one output slot.
-pub(crate) enum Printer<W: Write> {
-    Plain(PlainFormat, W),
-    Standard(grep_printer::Standard<ColorWriter<W>>),
-    Summary(grep_printer::Summary<ColorWriter<W>>),
-    Json(grep_printer::JSON<W>),
-    Records(W),
-}
-
-/// The text to search.
 pub(crate) enum Haystack<'t> {
-    /// Text in memory.
     Whole(&'t [u8]),
-    /// A stream.
     Stream(&'t mut dyn io::Read),
-    /// A file on disk.
     File(&'t std::fs::File),
 }
 
-/// The result of searching one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOutcome {
     /// The file has a match; with inverted matching, a line without one.
@@ -154,58 +101,29 @@ pub(crate) struct FileOutcome {
 }
 
 impl OutputFormat {
-    /// Matches as records, for [`records::next_record`].
-    pub(crate) const RECORDS: Self = Self(PrinterBuilder::Records);
-
-    /// Nothing but what `format` says. The lines of stored text come straight from it.
-    #[must_use]
-    pub fn plain(format: PlainFormat) -> Self {
-        Self(PrinterBuilder::Plain(format))
-    }
-
-    /// Lines with whatever `builder` adds to them.
-    #[must_use]
-    pub fn standard(builder: StandardBuilder, color: bool) -> Self {
-        Self(PrinterBuilder::Standard { builder, color })
-    }
-
-    /// Counts or paths as `builder` writes them.
-    #[must_use]
-    pub fn summary(builder: SummaryBuilder, color: bool) -> Self {
-        Self(PrinterBuilder::Summary { builder, color })
-    }
-
-    /// JSON lines.
-    #[must_use]
-    pub fn json(builder: JSONBuilder) -> Self {
-        Self(PrinterBuilder::Json(builder))
-    }
-
-    pub(crate) fn printer<W: Write>(&self, out: W) -> Printer<W> {
-        match &self.0 {
-            PrinterBuilder::Plain(format) => Printer::Plain(*format, out),
-            PrinterBuilder::Standard { builder, color } => {
-                Printer::Standard(builder.build(ColorWriter::new(out, *color)))
-            }
-            PrinterBuilder::Summary { builder, color } => {
-                Printer::Summary(builder.build(ColorWriter::new(out, *color)))
-            }
-            PrinterBuilder::Json(builder) => Printer::Json(builder.build(out)),
-            PrinterBuilder::Records => Printer::Records(out),
+    pub(crate) fn printer<'o, W: Write>(&self, out: OutputSlot<'o, W>) -> Printer<'o, W> {
+        let colored = |out, color| -> Box<dyn WriteColor + 'o> {
+            if color { Box::new(Ansi::new(out)) } else { Box::new(NoColor::new(out)) }
+        };
+        match self {
+            Self::Plain(format) => Printer::Plain(*format, out),
+            Self::Standard { builder, color } => Printer::Standard(builder.build(colored(out, *color))),
+            Self::Summary { builder, color } => Printer::Summary(builder.build(colored(out, *color))),
+            Self::Json(builder) => Printer::Json(builder.build(out)),
+            Self::Records => Printer::Records(out),
         }
     }
 }
 
-impl<W: Write> Printer<W> {
+impl<'o, W: Write> Printer<'o, W> {
     /// What to print straight from the text, and where.
-    pub(crate) fn plain(&mut self) -> Option<(PlainFormat, &mut W)> {
+    pub(crate) fn plain(&mut self) -> Option<(PlainFormat, &mut OutputSlot<'o, W>)> {
         match self {
             Self::Plain(format, out) => Some((*format, out)),
             _ => None,
         }
     }
 
-    /// Searches a text and prints its matches.
     pub(crate) fn search(
         &mut self,
         searcher: &mut Searcher,
@@ -217,6 +135,14 @@ impl<W: Write> Printer<W> {
             Haystack::Whole(text) => matcher.of(text),
             Haystack::Stream(_) | Haystack::File(_) => matcher.whole(),
         };
+        // Sinks of ripgrep's printers have no common trait.
+        macro_rules! search_with {
+            ($printer:ident) => {{
+                let mut sink = $printer.sink_with_path(matcher, path);
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
+            }};
+        }
         match self {
             Self::Plain(PlainFormat::Lines(lines), out) if is_by_line(searcher, matcher, &text) => {
                 let path = path.as_os_str().as_bytes();
@@ -224,18 +150,16 @@ impl<W: Write> Printer<W> {
                 search_haystack(searcher, matcher, text, &mut sink)?;
                 Ok(FileOutcome { matched: sink.matched, stats: None })
             }
-            Self::Plain(PlainFormat::Lines(lines), out) => standard(
-                &mut StandardBuilder::new().path(lines.path).build_no_color(out),
-                searcher,
-                matcher,
-                path,
-                text,
-            ),
-            Self::Plain(format, out) => {
-                summary(&mut format.builder().build_no_color(out), searcher, matcher, path, text)
+            Self::Plain(PlainFormat::Lines(lines), out) => {
+                let mut printer = StandardBuilder::new().path(lines.path).build_no_color(out);
+                search_with!(printer)
             }
-            Self::Standard(printer) => standard(printer, searcher, matcher, path, text),
-            Self::Summary(printer) => summary(printer, searcher, matcher, path, text),
+            Self::Plain(format, out) => {
+                let mut printer = format.builder().build_no_color(out);
+                search_with!(printer)
+            }
+            Self::Standard(printer) => search_with!(printer),
+            Self::Summary(printer) => search_with!(printer),
             Self::Json(printer) => {
                 let mut sink = printer.sink_with_path(matcher, path);
                 search_haystack(searcher, matcher, text, &mut sink)?;
@@ -258,30 +182,6 @@ fn is_by_line(searcher: &Searcher, matcher: &RegexMatcher, text: &Haystack<'_>) 
         && !searcher.passthru()
         && searcher.line_terminator() == LineTerminator::byte(b'\n')
         && !searcher.multi_line_with_matcher(matcher)
-}
-
-fn standard<W: WriteColor>(
-    printer: &mut grep_printer::Standard<W>,
-    searcher: &mut Searcher,
-    matcher: &RegexMatcher,
-    path: &Path,
-    text: Haystack<'_>,
-) -> io::Result<FileOutcome> {
-    let mut sink = printer.sink_with_path(matcher, path);
-    search_haystack(searcher, matcher, text, &mut sink)?;
-    Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
-}
-
-fn summary<W: WriteColor>(
-    printer: &mut grep_printer::Summary<W>,
-    searcher: &mut Searcher,
-    matcher: &RegexMatcher,
-    path: &Path,
-    text: Haystack<'_>,
-) -> io::Result<FileOutcome> {
-    let mut sink = printer.sink_with_path(matcher, path);
-    search_haystack(searcher, matcher, text, &mut sink)?;
-    Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
 }
 
 fn search_haystack<S: grep_searcher::Sink<Error = io::Error>>(

@@ -40,16 +40,12 @@ impl TrigramQuery {
         match (self, other) {
             (Self::Any, other) | (other, Self::Any) => other,
             (Self::Nothing, _) | (_, Self::Nothing) => Self::Nothing,
-            (Self::And(mut all), Self::And(more)) => {
-                all.extend(more);
-                Self::And(all)
-            }
-            (Self::And(mut all), one) | (one, Self::And(mut all)) => {
-                all.push(one);
-                Self::And(all)
-            }
             (one, other) if one == other => one,
-            (one, other) => Self::And(vec![one, other]),
+            (Self::And(mut all), other) => {
+                all.extend(if let Self::And(more) = other { more } else { vec![other] });
+                Self::And(all)
+            }
+            (one, other) => Self::And(vec![one]).and(other),
         }
     }
 
@@ -110,16 +106,12 @@ impl TrigramQuery {
         match (self, other) {
             (Self::Nothing, other) | (other, Self::Nothing) => other,
             (Self::Any, _) | (_, Self::Any) => Self::Any,
-            (Self::Or(mut all), Self::Or(more)) => {
-                all.extend(more);
-                Self::Or(all)
-            }
-            (Self::Or(mut all), one) | (one, Self::Or(mut all)) => {
-                all.push(one);
-                Self::Or(all)
-            }
             (one, other) if one == other => one,
-            (one, other) => Self::Or(vec![one, other]),
+            (Self::Or(mut all), other) => {
+                all.extend(if let Self::Or(more) = other { more } else { vec![other] });
+                Self::Or(all)
+            }
+            (one, other) => Self::Or(vec![one]).or(other),
         }
     }
 }
@@ -173,10 +165,6 @@ impl Case {
     }
 }
 
-/// Parses `patterns`.
-///
-/// # Errors
-/// A pattern is not a regular expression.
 pub(crate) fn parse<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Vec<Hir>> {
     patterns.iter().map(|pattern| expression(pattern.as_ref(), options)).collect()
 }

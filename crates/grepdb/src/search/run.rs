@@ -57,7 +57,6 @@ pub struct SearchReport {
     pub output_error: Option<std::io::ErrorKind>,
 }
 
-/// The work of a search.
 #[derive(Default)]
 struct Selection {
     tasks: Vec<Task>,
@@ -69,19 +68,11 @@ struct Selection {
 }
 
 impl Search<'_> {
-    /// Searches `database` and prints into `out`.
+    /// Searches `database`, and `disk_files` as they arrive, and prints into `out`.
     ///
     /// # Errors
     /// The search is impossible. All other errors are in the report.
-    pub fn run<W: Write + Send>(&self, database: &Database, out: W) -> Result<(W, SearchReport)> {
-        self.run_with(database, None, out)
-    }
-
-    /// Searches `database`, and `disk_files` as they arrive.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_with<W: Write + Send>(
+    pub fn run<W: Write + Send>(
         &self,
         database: &Database,
         mut disk_files: Option<Receiver<DiskFile>>,
@@ -108,6 +99,8 @@ impl Search<'_> {
         let threads_max = if disk_files.is_some() { usize::MAX } else { tasks.len() / t::ITEMS_PER_THREAD };
         let threads = if threads_max > 1 { (self.threads)().min(threads_max) } else { 1 };
         let has_work = !tasks.is_empty() || disk_files.is_some();
+        let (follows, at_once) = (self.follows_output, self.at_once);
+        let output = OrderedOutput::new(out, self.separator, follows, t::OUTPUT_WAITS_BYTES, at_once);
         let state = SearchState {
             search: self,
             database,
@@ -123,8 +116,7 @@ impl Search<'_> {
             text_bytes: AtomicU64::new(0),
             trouble: Mutex::new(trouble),
             unlisted: OnceLock::new(),
-            output: OrderedOutput::new(out, self.separator, self.follows_output, t::OUTPUT_WAITS_BYTES)
-                .at_once(self.at_once),
+            output,
             checks: StalenessChecks::new(database.overlay.is_complete(), chunks),
         };
         std::thread::scope(|scope| {

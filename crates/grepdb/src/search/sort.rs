@@ -9,9 +9,6 @@ use crate::search::state::{ChunkTask, Task};
 use crate::store::database::Database;
 
 /// `tasks` in path order.
-///
-/// # Errors
-/// The file table of a chunk can't be read.
 pub(super) fn sort_tasks(database: &Database, tasks: Vec<Task>) -> Result<Vec<Task>> {
     let mut files: Vec<(Vec<u8>, Task)> = Vec::new();
     for task in tasks {

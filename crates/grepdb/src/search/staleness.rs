@@ -27,7 +27,6 @@ pub(super) fn open_as_known(location: &Location, entry: &FileEntry) -> Option<Fi
     is_as_known(entry, &file.metadata().ok()?).then_some(file)
 }
 
-/// The checks of one search.
 #[derive(Debug)]
 pub(crate) struct StalenessChecks {
     /// Files that may be checked. `None` if no check is needed.
@@ -72,20 +71,12 @@ impl StalenessChecks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::file_entry::FileKind;
 
     #[test]
     fn so_many_files_are_checked_and_the_others_are_counted() {
         let root = tempfile::tempdir().unwrap();
         let location = Location::in_tree(root.path());
-        let gone = FileEntry {
-            path: b"gone".to_vec(),
-            kind: FileKind::Text,
-            size_bytes: 1,
-            mtime_ns: 1,
-            text_bytes: 1,
-            ends_open: false,
-        };
+        let gone = FileEntry { path: b"gone".to_vec(), mtime_ns: 1, ..FileEntry::default() };
         let checks = StalenessChecks::new(false, 2);
         let most = CHECKS_MIN + 2 * CHECKS_PER_CHUNK;
         let found = (0..most + 3).filter(|_| checks.is_stale(&location, &gone)).count() as u64;

@@ -24,7 +24,6 @@ use crate::tuning::HALF_BYTES;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkTask {
     pub(crate) segment: u32,
-    /// Number of the chunk.
     pub(crate) first: u32,
     /// Numbers of the files to search. The range may reach beyond the chunk.
     pub(crate) files: Range<u32>,
@@ -39,12 +38,10 @@ pub(crate) enum Task {
 
 /// Disk files that arrive while the search runs.
 pub(crate) struct Arrivals {
-    /// Number of the next task.
     pub(crate) next: usize,
     pub(crate) files: Option<Receiver<DiskFile>>,
 }
 
-/// The state that all workers share.
 pub(crate) struct SearchState<'a, W> {
     pub(crate) search: &'a Search<'a>,
     pub(crate) database: &'a Database,
@@ -53,7 +50,6 @@ pub(crate) struct SearchState<'a, W> {
     pub(crate) candidates: Vec<Candidates>,
     /// The candidates are so few that the search may never need the large matcher.
     pub(crate) is_short: bool,
-    /// Number of the next task to start.
     pub(crate) next: AtomicUsize,
     /// Files that come after `tasks`.
     pub(crate) arrivals: Mutex<Arrivals>,
@@ -76,22 +72,15 @@ impl<W> SearchState<'_, W> {
         self.stop.load(Ordering::Relaxed) || self.search.cancel.is_some_and(is_cancelled)
     }
 
-    /// The candidate subchunks of a chunk, as bits.
-    pub(crate) fn candidate_mask(&self, segment: u32, chunk: u32) -> u16 {
-        self.candidates[segment as usize][chunk as usize]
-    }
-
     /// Records an error; damage of the same part only once.
     pub(crate) fn trouble(&self, error: Error) {
         push_unless_known(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner), error);
     }
 
-    /// The text of a chunk.
     pub(crate) fn chunk_text(&self, segment: &Segment, number: u32) -> Result<ChunkText<TextBlock>> {
         self.chunk_text_span(segment, number, 0..segment.chunk_meta(number)?.text_bytes as usize)
     }
 
-    /// A span of the text of a chunk.
     pub(crate) fn chunk_text_span(
         &self,
         segment: &Segment,

@@ -25,7 +25,7 @@ use crate::search::print::{FileOutcome, Haystack, Printer};
 use crate::search::request::Search;
 use crate::search::state::{ChunkTask, SearchState};
 use crate::store::file_entry::{FileEntry, FileKind};
-use crate::tree::content::{TextReader, has_utf32_bom};
+use crate::tree::content::{has_utf32_bom, open_text};
 
 /// Bytes behind a match that an assertion may look at: one character.
 const LOOK_AHEAD_BYTES: usize = 4;
@@ -34,7 +34,6 @@ pub(crate) struct Worker<'a, W> {
     pub(crate) state: &'a SearchState<'a, W>,
     /// For texts in memory: it needs no buffer.
     searcher: Searcher,
-    /// For files on disk.
     disk_searcher: Option<Searcher>,
     /// For stored text that is read piece by piece.
     stream_searcher: Option<Searcher>,
@@ -75,12 +74,10 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         }
     }
 
-    /// A printer into `slot`.
-    pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<OutputSlot<'o, W>> {
+    pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<'o, W> {
         self.state.search.format.printer(slot)
     }
 
-    /// A finder for the lines of `text`.
     pub(crate) fn lines_of<'t>(&self, text: &'t [u8]) -> LineFinder<'t>
     where
         'a: 't,
@@ -97,20 +94,9 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         found.is_some_and(|found| found.end() + LOOK_AHEAD_BYTES <= begin.len())
     }
 
-    /// Searches the text of a stored file, or the file itself if it has changed.
-    pub(crate) fn search_stored(
-        &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
-        entry: &FileEntry,
-        text: &[u8],
-    ) -> Result<()> {
-        if self.search_if_stale(printer, entry)? { Ok(()) } else { self.search_text(printer, entry, text) }
-    }
-
-    /// Searches the text of a stored file.
     pub(crate) fn search_text(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
         mut text: &[u8],
     ) -> Result<()> {
@@ -125,10 +111,9 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         self.record(outcome)
     }
 
-    /// Searches a file on disk.
     pub(crate) fn search_disk_file(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         disk_file: &DiskFile,
     ) -> Result<()> {
         let search = self.state.search;
@@ -147,7 +132,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         searcher.set_binary_detection(binary.clone());
         let path = Path::new(OsStr::from_bytes(&disk_file.display_path));
         let outcome = if !disk_file.has_encoding && has_utf32_bom(&file) {
-            let mut text = TextReader::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
+            let mut text = open_text(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
             printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
         } else if let Some(cancel) = search.cancel {
             let mut file = CancellableReader { reader: &file, cancel };
@@ -165,7 +150,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// exists, and returns true.
     pub(crate) fn search_if_stale(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
     ) -> Result<bool> {
         let location = &self.state.database.location;
@@ -181,7 +166,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Searches the text of a stored file of this `kind` piece by piece.
     pub(crate) fn search_stream(
         &mut self,
-        printer: &mut Printer<OutputSlot<'_, W>>,
+        printer: &mut Printer<'_, W>,
         entry: &FileEntry,
         stream: &mut dyn Read,
     ) -> io::Result<FileOutcome> {
@@ -231,8 +216,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// Whether to search the stored text of file `number`.
     pub(crate) fn is_wanted(&self, task: &ChunkTask, number: u32, entry: &FileEntry) -> bool {
-        let has_text = matches!(entry.kind, FileKind::Text | FileKind::LateBinary);
-        has_text
+        entry.kind.has_text()
             && task.files.contains(&number)
             && !self.state.database.overlay.contains(&entry.path)
             && !self.state.database.has_tombstone(task.segment as usize, number)

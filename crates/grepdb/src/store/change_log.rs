@@ -19,10 +19,6 @@ const NAME: &str = "changed";
 pub(crate) struct ChangeLog(Vec<u8>);
 
 impl ChangeLog {
-    /// Reads the log in `folder`.
-    ///
-    /// # Errors
-    /// It can't be read.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
         match fs::read(&path) {
@@ -45,10 +41,6 @@ impl ChangeLog {
         paths
     }
 
-    /// Appends `paths` to the log in `folder`.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn append(folder: &Path, paths: &[Vec<u8>]) -> Result<()> {
         let path = folder.join(NAME);
         let write = || {
@@ -60,9 +52,6 @@ impl ChangeLog {
     }
 
     /// Removes the entries of `self` from the log in `folder`: an update has read these files. Keeps later entries.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn clear(&self, folder: &Path) -> Result<()> {
         let path = folder.join(NAME);
         if self.0.is_empty() {

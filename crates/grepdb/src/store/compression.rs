@@ -16,9 +16,6 @@ pub(crate) struct Compressor<'d> {
 
 impl<'d> Compressor<'d> {
     /// A compressor with `dictionary`, which may be empty.
-    ///
-    /// # Errors
-    /// Out of memory.
     pub(crate) fn new(dictionary: &'d [u8]) -> std::io::Result<Self> {
         let dictionary = match dictionary {
             [] => None,
@@ -28,9 +25,6 @@ impl<'d> Compressor<'d> {
     }
 
     /// Appends `text` to `out` as one block.
-    ///
-    /// # Errors
-    /// More than 2 GB of text.
     pub(crate) fn compress(&mut self, text: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         self.chunk.attach_dict(None, COMPRESSION_LEVEL);
         if let Some(dictionary) = &mut self.dictionary {

@@ -73,17 +73,9 @@ impl DamageLog {
         Self(damaged.collect())
     }
 
-    /// Whether the whole segment at `path` must be rebuilt.
-    pub(crate) fn has_segment(&self, path: &Path) -> bool {
-        self.has(path, None)
-    }
-
-    /// Whether the text of `chunk` in the segment at `path` is damaged.
-    pub(crate) fn has_chunk(&self, path: &Path, chunk: u32) -> bool {
-        self.has(path, Some(chunk))
-    }
-
-    fn has(&self, path: &Path, chunk: Option<u32>) -> bool {
+    /// Whether the text of `chunk` in the segment at `path` is damaged; without `chunk`, whether the whole segment must be
+    /// rebuilt.
+    pub(crate) fn has(&self, path: &Path, chunk: Option<u32>) -> bool {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| self.0.contains(&(name.to_owned(), chunk)))
     }
@@ -110,8 +102,8 @@ mod tests {
         DamageLog::append(folder, &[text(7), damaged("x/2.segment", DamagedPart::Index)]);
         DamageLog::append(folder, &[text(7), text(8)]);
         let log = DamageLog::read(folder);
-        assert!(log.has_chunk(Path::new("y/1.segment"), 7) && log.has_chunk(Path::new("1.segment"), 8));
-        assert!(!log.has_chunk(Path::new("2.segment"), 7) && log.has_segment(Path::new("2.segment")));
+        assert!(log.has(Path::new("y/1.segment"), Some(7)) && log.has(Path::new("1.segment"), Some(8)));
+        assert!(!log.has(Path::new("2.segment"), Some(7)) && log.has(Path::new("2.segment"), None));
         assert_eq!(fs::read_to_string(path(folder)).unwrap().lines().count(), 3);
         DamageLog::clear(folder);
         assert_eq!(DamageLog::read(folder), DamageLog::default());
@@ -123,7 +115,7 @@ mod tests {
         for text in [&b"\xff\xfe"[..], b"1.segment", b"1.segment -1\n", b"1.segment 99999999999999\n\n \n"] {
             fs::write(path(folder.path()), text).unwrap();
             let log = DamageLog::read(folder.path());
-            assert!(!log.has_segment(Path::new("1.segment")) && !log.has_chunk(Path::new("1.segment"), 1));
+            assert!(!log.has(Path::new("1.segment"), None) && !log.has(Path::new("1.segment"), Some(1)));
         }
     }
 

@@ -49,6 +49,12 @@ impl Location {
         let root = Database::find_root(folder).ok_or_else(|| Error::Missing(folder.to_path_buf()))?;
         Ok(Self::in_tree(&root))
     }
+
+    /// The manifest of the database. Fails if there is none.
+    pub(crate) fn manifest(&self) -> Result<Manifest> {
+        let manifest = DatabaseFolder::at(&self.folder).manifest()?;
+        manifest.ok_or_else(|| Error::Missing(self.root.clone()))
+    }
 }
 
 impl Database {
@@ -79,7 +85,7 @@ impl Database {
             for meta in std::mem::take(&mut manifest.segments) {
                 let opened = folder.open(&meta).and_then(|segment| {
                     if damaged.is_some() {
-                        segment.check_table(0..segment.chunks())?;
+                        (0..segment.chunks()).try_for_each(|at| segment.chunk_meta(at).map(drop))?;
                     }
                     Ok(segment)
                 });
@@ -105,7 +111,7 @@ impl Database {
             // The root of a project may differ from the manifest's by now. A tree with its own database may have been
             // moved.
             let is_project = !manifest.rules.groups.is_empty();
-            let root = if is_project { &manifest.root } else { &location.root }.clone();
+            let root = if is_project { (&manifest.root).into() } else { location.root.clone() };
             let location = Location { root, folder: location.folder.clone() };
             let overlay = Overlay::marked(changed.paths());
             return Ok(Some(Self { location, manifest, segments, overlay, lacks_segments }));
@@ -147,20 +153,13 @@ impl Database {
         &self.manifest.rules
     }
 
-    /// The root of the tree when the database at `location` was built. Returns `None` if there is no database.
-    ///
-    /// # Errors
-    /// As [`rules_at`](Self::rules_at).
-    pub fn root_at(location: &Location) -> Result<Option<PathBuf>> {
-        Ok(DatabaseFolder::at(&location.folder).manifest()?.map(|manifest| manifest.root))
-    }
-
-    /// The rules of the database at `location`. Returns `None` if there is no database.
+    /// The root of the tree when the database at `location` was built, and its rules. `None` if there is no database.
     ///
     /// # Errors
     /// The manifest is damaged or can't be read.
-    pub fn rules_at(location: &Location) -> Result<Option<Rules>> {
-        Ok(DatabaseFolder::at(&location.folder).manifest()?.map(|manifest| manifest.rules))
+    pub fn root_and_rules(location: &Location) -> Result<Option<(PathBuf, Rules)>> {
+        let manifest = DatabaseFolder::at(&location.folder).manifest()?;
+        Ok(manifest.map(|manifest| (manifest.root.into(), manifest.rules)))
     }
 
     /// Whether file `number` of segment `segment` is out of date.

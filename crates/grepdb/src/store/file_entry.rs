@@ -10,9 +10,10 @@ use crate::path::shared_prefix_bytes;
 use crate::tuning::CHUNK_FILES_MAX;
 
 /// How a file is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileKind {
     /// With its text.
+    #[default]
     Text,
     /// With its text, but a NUL byte comes after the first 64 KiB. A search shows the matches before it, as ripgrep
     /// does.
@@ -27,11 +28,18 @@ pub enum FileKind {
 const PATH_BYTES_MAX: usize = 1 << 12;
 
 impl FileKind {
-    const ALL: [Self; 4] = [Self::Text, Self::LateBinary, Self::Binary, Self::Unreadable];
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Text, Self::LateBinary, Self::Binary, Self::Unreadable];
+
+    /// Whether the database has the text of the file.
+    #[must_use]
+    pub fn has_text(self) -> bool {
+        matches!(self, Self::Text | Self::LateBinary)
+    }
 }
 
 /// A file in the database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEntry {
     /// Tree path.
     pub path: Vec<u8>,
@@ -47,7 +55,6 @@ pub struct FileEntry {
     pub ends_open: bool,
 }
 
-/// Appends a file table to `out`.
 pub(crate) fn encode_entries(files: &[FileEntry], out: &mut Vec<u8>) {
     put_varint(out, files.len() as u64);
     let (mut path, mut mtime_ns): (&[u8], u64) = (&[], 0);
@@ -66,7 +73,6 @@ pub(crate) fn encode_entries(files: &[FileEntry], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a file table.
 pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<FileEntry>> {
     let mut bytes = ByteReader(bytes);
     let count = bytes.len().filter(|&count| count <= CHUNK_FILES_MAX)?;

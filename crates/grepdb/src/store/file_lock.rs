@@ -30,7 +30,6 @@ impl FileLock {
         Ok(Self(file))
     }
 
-    /// The file.
     pub(crate) fn file(&mut self) -> &mut File {
         &mut self.0
     }

@@ -17,10 +17,6 @@ pub struct DatabaseInfo {
     pub files: u64,
     /// Files with a NUL byte after the first 64 KiB. A search shows the text before it.
     pub late_binary: u64,
-    /// Files left out because of a NUL byte in the first 64 KiB.
-    pub binary: u64,
-    /// Files left out because they could not be read.
-    pub unreadable: u64,
     /// Files marked as changed.
     pub marked: u64,
     /// Text in the database, out-of-date text included, bytes.
@@ -52,14 +48,8 @@ impl Database {
                 let metadata = disk_path(&self.location.root, path).symlink_metadata();
                 metadata.is_ok_and(|metadata| metadata.is_file())
             };
-            files.extend(self.overlay.in_tree().filter(exists).map(|path| FileEntry {
-                path: path.clone(),
-                size_bytes: 0,
-                mtime_ns: 0,
-                kind: FileKind::Text,
-                text_bytes: 0,
-                ends_open: false,
-            }));
+            let entry = |path: &Vec<u8>| FileEntry { path: path.clone(), ..FileEntry::default() };
+            files.extend(self.overlay.in_tree().filter(exists).map(entry));
             files.sort_by(|a, b| path_order(&a.path, &b.path));
         }
         Ok(files.into_iter())
@@ -81,14 +71,9 @@ impl Database {
             ..DatabaseInfo::default()
         };
         for file in self.inventory()?.files {
-            *match file.entry.kind {
-                FileKind::Text => &mut info.files,
-                FileKind::LateBinary => &mut info.late_binary,
-                FileKind::Binary => &mut info.binary,
-                FileKind::Unreadable => &mut info.unreadable,
-            } += 1;
+            info.files += u64::from(file.entry.kind.has_text());
+            info.late_binary += u64::from(file.entry.kind == FileKind::LateBinary);
         }
-        info.files += info.late_binary;
         info.marked = self.overlay.len() as u64;
         for (segment, meta) in self.segments.iter().zip(&self.manifest.segments) {
             info.chunks += u64::from(segment.chunks());

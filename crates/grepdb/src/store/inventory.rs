@@ -11,7 +11,6 @@ use crate::store::database::Database;
 use crate::store::file_entry::FileEntry;
 use crate::store::manifest::SegmentMeta;
 
-/// The intact files of a database.
 pub(crate) struct Inventory {
     /// In path order.
     pub(crate) files: Vec<InventoryFile>,
@@ -21,7 +20,6 @@ pub(crate) struct Inventory {
     pub(crate) is_complete: bool,
 }
 
-/// A file and its place in the database.
 pub(crate) struct InventoryFile {
     pub(crate) segment: usize,
     pub(crate) number: u32,
@@ -30,9 +28,6 @@ pub(crate) struct InventoryFile {
 
 impl Inventory {
     /// The files of `database`, without those whose text or entry is damaged.
-    ///
-    /// # Errors
-    /// The database can't be read.
     pub(crate) fn new(database: &Database, damage: &DamageLog) -> Result<Self> {
         let mut files = Vec::new();
         let mut segments = database.manifest.segments.clone();
@@ -41,7 +36,7 @@ impl Inventory {
             for (chunk, entries) in (0..).zip(segment.files_by_chunk()?) {
                 let numbers = segment.file_numbers(chunk)?;
                 let has_text =
-                    !segment.chunks_of_file(chunk).any(|part| damage.has_chunk(segment.path(), part));
+                    !segment.chunks_of_file(chunk).any(|part| damage.has(segment.path(), Some(part)));
                 let is_current = |number: &u32| !database.has_tombstone(at, *number);
                 match entries {
                     Ok(entries) if has_text => {
@@ -69,10 +64,6 @@ impl Inventory {
 }
 
 impl Database {
-    /// Its intact files.
-    ///
-    /// # Errors
-    /// As [`Inventory::new`].
     pub(crate) fn inventory(&self) -> Result<Inventory> {
         Inventory::new(self, &DamageLog::read(&self.location.folder))
     }

@@ -10,26 +10,27 @@
 //!
 //! It does not read or write segments.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::encoding::{ByteReader, checksum, put_varint};
+use serde::{Deserialize, Serialize};
+
+use crate::encoding::{seal, unseal};
 use crate::error::{DamagedPart, Error, Result};
 use crate::store::file_lock::FileLock;
 use crate::store::segment::Segment;
-use crate::tree::rules::{RuleGroup, Rules};
+use crate::tree::rules::Rules;
 
 const MAGIC: [u8; 8] = *b"\x89flgman\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const NAME: &str = "manifest";
 
-/// The contents of a database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The root of the tree.
-    pub(crate) root: PathBuf,
+    pub(crate) root: OsString,
     pub(crate) rules: Rules,
     /// Grows with every change.
     pub(crate) generation: u64,
@@ -42,7 +43,7 @@ pub(crate) struct Manifest {
 }
 
 /// A segment, and what changed in it since it was written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentMeta {
     pub(crate) number: u64,
     pub(crate) files: u32,
@@ -51,7 +52,6 @@ pub(crate) struct SegmentMeta {
     pub(crate) tombstones: Vec<u32>,
 }
 
-/// The folder of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct DatabaseFolder(PathBuf);
 
@@ -74,9 +74,7 @@ impl DatabaseFolder {
     }
 
     /// Opens the segment that the manifest describes with `meta`.
-    ///
-    /// # Errors
-    /// As [`Segment::open`]. A missing segment, or another one, counts as damaged.
+    /// A missing segment, or another one, counts as damaged.
     pub(crate) fn open(&self, meta: &SegmentMeta) -> Result<Segment> {
         let path = self.segment_path(meta.number);
         let damaged = || Error::Damaged { path: path.clone(), part: DamagedPart::Segment };
@@ -93,9 +91,6 @@ impl DatabaseFolder {
     }
 
     /// Reads the manifest. Returns `None` if there is no database.
-    ///
-    /// # Errors
-    /// The manifest can't be read, is damaged, or has another version.
     pub(crate) fn manifest(&self) -> Result<Option<Manifest>> {
         let path = self.0.join(NAME);
         let bytes = match fs::read(&path) {
@@ -103,25 +98,19 @@ impl DatabaseFolder {
             read => read.map_err(Error::io("read", &path))?,
         };
         let damaged = || Error::Damaged { path: path.clone(), part: DamagedPart::Manifest };
-        let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
-        if checksum(body).to_le_bytes() != *crc {
-            return Err(damaged());
-        }
-        let mut bytes = ByteReader(body);
+        let mut bytes = unseal(&bytes).ok_or_else(damaged)?;
         if bytes.take(MAGIC.len()) != Some(&MAGIC) {
             return Err(damaged());
         }
         match bytes.u32() {
-            Some(VERSION) => decode(&mut bytes).map(Some).ok_or_else(damaged),
+            Some(VERSION) => bytes.value().filter(Manifest::is_sound).map(Some).ok_or_else(damaged),
             Some(found) => Err(Error::Version { path: path.clone(), found }),
             None => Err(damaged()),
         }
     }
 
     /// Creates the folder if necessary. Locks the database against other changes until the lock is dropped.
-    ///
-    /// # Errors
-    /// Another process holds the lock, or the folder can't be written.
+    /// Fails if another process holds it.
     pub(crate) fn lock(&self) -> Result<FileLock> {
         // The database holds the text of files that other users may not be allowed to read.
         let private = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
@@ -133,9 +122,7 @@ impl DatabaseFolder {
 
     /// Replaces the manifest, then removes all segments that it does not name. The new segments must be complete and
     /// synced, and the caller must hold the lock.
-    ///
-    /// # Errors
-    /// The manifest can't be written. The old one then stays in force.
+    /// If it can't be written, the old one stays in force.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         let path = self.0.join(NAME);
         let aside = self.0.join("manifest.new");
@@ -150,15 +137,14 @@ impl DatabaseFolder {
             File::open(&self.0)?.sync_all()
         };
         write().map_err(Error::io("write", &path))?;
-        self.remove_unnamed(manifest);
+        // A reader that has one open can go on reading it.
+        let named: Vec<_> = manifest.segments.iter().map(|meta| self.segment_path(meta.number)).collect();
+        remove(self.segments().filter(|path| !named.contains(path)));
         Ok(())
     }
 
     /// Returns `written`. If it is an error, removes all segments from number `first` on: they may have filled the
     /// disk.
-    ///
-    /// # Errors
-    /// The error in `written`.
     pub(crate) fn remove_on_error<T>(&self, first: u64, written: Result<T>) -> Result<T> {
         if written.is_err() {
             remove(self.segments().filter(|path| number(path).is_none_or(|number| number >= first)));
@@ -166,20 +152,12 @@ impl DatabaseFolder {
         written
     }
 
-    /// All segments in the folder.
     fn segments(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| path.extension().is_some_and(|ending| ending == "segment"))
     }
-
-    /// Removes segments that `manifest` does not name. A reader that has one open can go on reading it.
-    fn remove_unnamed(&self, manifest: &Manifest) {
-        let named: Vec<_> = manifest.segments.iter().map(|meta| self.segment_path(meta.number)).collect();
-        remove(self.segments().filter(|path| !named.contains(path)));
-    }
 }
 
-/// The number of the segment at `path`.
 fn number(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
@@ -192,102 +170,24 @@ fn remove(paths: impl Iterator<Item = PathBuf>) {
 }
 
 fn encode(manifest: &Manifest) -> Vec<u8> {
-    let mut out = Vec::from(MAGIC);
-    out.extend(VERSION.to_le_bytes());
-    text(&mut out, manifest.root.as_os_str().as_encoded_bytes());
-    put_varint(&mut out, u64::from(manifest.rules.hidden) | u64::from(manifest.rules.no_ignore) << 1);
-    put_varint(&mut out, manifest.rules.globs.len() as u64);
-    manifest.rules.globs.iter().for_each(|glob| text(&mut out, glob.as_bytes()));
-    put_varint(&mut out, manifest.rules.groups.len() as u64);
-    manifest.rules.groups.iter().for_each(|group| encode_group(&mut out, group));
-    put_varint(&mut out, manifest.generation);
-    put_varint(&mut out, manifest.next);
-    put_varint(&mut out, manifest.walked_ns);
-    put_varint(&mut out, manifest.segments.len() as u64);
-    for meta in &manifest.segments {
-        put_varint(&mut out, meta.number);
-        put_varint(&mut out, u64::from(meta.files));
-        put_varint(&mut out, meta.text_bytes);
-        put_varint(&mut out, meta.tombstones.len() as u64);
-        let after = std::iter::once(0).chain(meta.tombstones.iter().map(|tombstones| tombstones + 1));
-        after
-            .zip(&meta.tombstones)
-            .for_each(|(after, tombstones)| put_varint(&mut out, u64::from(tombstones - after)));
+    seal(&[&MAGIC[..], &VERSION.to_le_bytes()].concat(), manifest)
+}
+
+impl Manifest {
+    /// Whether the numbers in it fit together.
+    fn is_sound(&self) -> bool {
+        self.segments.iter().all(|meta| {
+            meta.number < self.next
+                && meta.tombstones.is_sorted_by(|a, b| a < b)
+                && meta.tombstones.last().is_none_or(|last| *last < meta.files)
+        })
     }
-    let crc = checksum(&out);
-    out.extend(crc.to_le_bytes());
-    out
-}
-
-fn decode(bytes: &mut ByteReader<'_>) -> Option<Manifest> {
-    let root = path(bytes)?;
-    let flags = bytes.varint()?;
-    let globs = strings(bytes)?;
-    let groups = (0..bytes.len()?).map(|_| decode_group(bytes)).collect::<Option<_>>()?;
-    let rules = Rules { hidden: flags & 1 != 0, no_ignore: flags & 2 != 0, globs, groups };
-    let (generation, next, walked_ns) = (bytes.varint()?, bytes.varint()?, bytes.varint()?);
-    let metas = (0..bytes.len()?).map(|_| {
-        let (number, files, text_bytes) =
-            (bytes.varint()?, bytes.varint()?.try_into().ok()?, bytes.varint()?);
-        let count = bytes.len()?;
-        let mut after = 0_u32;
-        let tombstones = (0..count).map(|_| {
-            let tombstones = after
-                .checked_add(bytes.varint()?.try_into().ok()?)
-                .filter(|&tombstones| tombstones < files)?;
-            after = tombstones + 1;
-            Some(tombstones)
-        });
-        let tombstones = tombstones.collect::<Option<_>>()?;
-        (number < next).then_some(SegmentMeta { number, files, text_bytes, tombstones })
-    });
-    let segments = metas.collect::<Option<_>>()?;
-    let is_all = bytes.0.is_empty();
-    is_all.then_some(Manifest { root, rules, generation, next, walked_ns, segments })
-}
-
-fn encode_group(out: &mut Vec<u8>, group: &RuleGroup) {
-    for paths in [&group.folders, &group.files] {
-        put_varint(out, paths.len() as u64);
-        paths.iter().for_each(|path| text(out, path.as_os_str().as_encoded_bytes()));
-    }
-    put_varint(out, group.include.len() as u64);
-    for expressions in group.include.iter().chain([&group.exclude]) {
-        put_varint(out, expressions.len() as u64);
-        expressions.iter().for_each(|expression| text(out, expression.as_bytes()));
-    }
-}
-
-fn decode_group(bytes: &mut ByteReader<'_>) -> Option<RuleGroup> {
-    let mut paths = || (0..bytes.len()?).map(|_| path(bytes)).collect::<Option<Vec<_>>>();
-    let (folders, files) = (paths()?, paths()?);
-    let include = (0..bytes.len()?).map(|_| strings(bytes)).collect::<Option<_>>()?;
-    Some(RuleGroup { folders, files, include, exclude: strings(bytes)? })
-}
-
-fn path(bytes: &mut ByteReader<'_>) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-
-    Some(std::ffi::OsString::from_vec(taken(bytes)?.to_vec()).into())
-}
-
-fn strings(bytes: &mut ByteReader<'_>) -> Option<Vec<String>> {
-    (0..bytes.len()?).map(|_| String::from_utf8(taken(bytes)?.to_vec()).ok()).collect()
-}
-
-fn text(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-fn taken<'a>(bytes: &mut ByteReader<'a>) -> Option<&'a [u8]> {
-    let len = bytes.len()?;
-    bytes.take(len)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::rules::RuleGroup;
 
     fn manifest() -> Manifest {
         Manifest {
@@ -327,14 +227,6 @@ mod tests {
         assert_eq!(store.manifest().unwrap(), Some(manifest()));
         let there = |number| store.segment_path(number).exists();
         assert!(there(1) && !there(2) && there(9));
-    }
-
-    #[test]
-    fn two_writers_are_one_too_many() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = DatabaseFolder::at(folder.path());
-        let _lock = store.lock().unwrap();
-        assert!(store.lock().unwrap_err().to_string().contains("another process"));
     }
 
     #[test]

@@ -46,7 +46,6 @@ impl Overlay {
         self.paths.iter().filter(|path| !self.removed.contains(*path))
     }
 
-    /// Whether `path` is no longer part of the tree.
     pub(crate) fn has_removed(&self, path: &[u8]) -> bool {
         self.removed.contains(path)
     }

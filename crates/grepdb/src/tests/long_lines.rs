@@ -76,11 +76,11 @@ fn the_begin_of_a_line_tells_only_what_the_rest_can_not_undo() {
     write(root.path(), b"short", b"needle-\n", 100);
     build(root.path());
     let database = Database::open(&Location::in_tree(root.path())).unwrap().unwrap();
-    let paths = OutputFormat::plain(PlainFormat::Path);
+    let paths = OutputFormat::Plain(PlainFormat::Path);
     let searched = |text| {
         let pattern = Pattern { text, ignore_case: false, multi_line: false };
         let (lines, all) = searched_in(&database, pattern).unwrap();
-        let (found, few) = searched_as(&database, pattern, &paths).unwrap();
+        let (found, few) = searched_as(&database, pattern, &paths, None).unwrap();
         assert!(found.keys().eq(lines.keys()), "{text}: {:?} {:?}", found.keys(), lines.keys());
         assert!(!found.is_empty() && few.trouble.is_empty(), "{text}");
         (few.text_bytes, all.text_bytes)

@@ -8,11 +8,10 @@ use std::process::Command;
 
 use grep_printer::StandardBuilder;
 
-use super::{PATTERNS, Pattern, build, same_lines, scanned, searched, searched_with, update, write};
+use super::{PATTERNS, Pattern, build, same_lines, scanned, searched, searched_as, update, write};
 use crate::Rules;
 use crate::build::cut::chunks;
 use crate::engine::{Database, DiskFile, Location, OutputFormat};
-use crate::store::file_entry::FileKind;
 use crate::tree::walk::{TreeFile, walk};
 use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
 
@@ -57,16 +56,6 @@ fn names_of_any_bytes_and_of_any_length_are_kept() {
     assert_eq!(build(root.path()).files, 3);
     let (lines, searched) = searched(root.path(), PATTERNS[0]).unwrap();
     assert_eq!((lines.len(), searched.files_with_matches, searched.trouble.len()), (2, 2, 0));
-}
-
-#[test]
-fn a_file_that_can_not_be_read_is_kept_in_mind() {
-    let root = tempfile::tempdir().unwrap();
-    write(root.path(), b"file", b"needle\n", 100);
-    let walked = walk(root.path(), &Rules::default(), 1).unwrap();
-    fs::remove_file(root.path().join("file")).unwrap();
-    let chunks = chunks(root.path(), &walked.files);
-    assert_eq!((chunks.len(), chunks[0].1[0].kind), (1, FileKind::Unreadable));
 }
 
 #[test]
@@ -148,8 +137,8 @@ fn nobody_waits_for_a_pipe_that_took_the_place_of_a_file_after_it_was_found() {
     to.send(file).unwrap();
     drop(to);
     let database = Database::open(&location).unwrap().unwrap();
-    let lines = OutputFormat::standard(StandardBuilder::new(), false);
-    let (found, searched) = searched_with(&database, PATTERNS[0], &lines, Some(disk_files)).unwrap();
+    let lines = OutputFormat::Standard { builder: StandardBuilder::new(), color: false };
+    let (found, searched) = searched_as(&database, PATTERNS[0], &lines, Some(disk_files)).unwrap();
     assert!(found.is_empty(), "{found:?}");
     assert!(searched.trouble[0].to_string().contains("not a regular file"), "{searched:?}");
 }

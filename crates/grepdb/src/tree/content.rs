@@ -23,10 +23,7 @@ const HEAD_BYTES: usize = 16 << 10;
 type FileWithHead = std::io::Chain<Cursor<Vec<u8>>, File>;
 
 /// Reads the text of a file.
-pub(crate) enum TextReader {
-    Plain(FileWithHead),
-    Decoded(Box<dyn Read + Send>),
-}
+pub(crate) type TextReader = Box<dyn Read + Send>;
 
 /// Whether `file` is a regular file that begins with the byte order mark of UTF-32. Does not move the file's
 /// position.
@@ -37,7 +34,6 @@ pub(crate) fn has_utf32_bom(file: &File) -> bool {
         && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
 }
 
-/// Bytes of the longest byte order mark.
 pub(crate) const MARK_BYTES: usize = 4;
 
 /// Whether a file with this head begins with a byte order mark. Without one its bytes are its text.
@@ -45,52 +41,34 @@ pub(crate) fn has_mark(head: &[u8]) -> bool {
     matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0xef, 0xbb, 0xbf, ..] | [0, 0, 0xfe, 0xff, ..])
 }
 
-impl TextReader {
-    /// Opens the file at `path`.
-    ///
-    /// # Errors
-    /// It is not a regular file, or can't be read.
-    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
-        let mut file = faultless_os::file::open_regular(path)?;
-        let mut head = vec![0; HEAD_BYTES];
-        let mut len = 0;
-        while len < 4 {
-            match file.read(&mut head[len..]) {
-                Ok(0) => break,
-                Ok(more) => len += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        head.truncate(len);
-        let from = |head: Vec<u8>, begin: u64| {
-            let mut head = Cursor::new(head);
-            head.set_position(begin);
-            head.chain(file)
-        };
-        Ok(match head[..] {
-            [0xff, 0xfe, 0, 0, ..] => {
-                Self::Decoded(Box::new(Utf32Decoder::new(from(head, 4), u32::from_le_bytes)))
-            }
-            [0, 0, 0xfe, 0xff, ..] => {
-                Self::Decoded(Box::new(Utf32Decoder::new(from(head, 4), u32::from_be_bytes)))
-            }
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                Self::Decoded(Box::new(DecodeReaderBytesBuilder::new().strip_bom(true).build(from(head, 0))))
-            }
-            [0xef, 0xbb, 0xbf, ..] => Self::Plain(from(head, 3)),
-            _ => Self::Plain(from(head, 0)),
-        })
-    }
-}
-
-impl Read for TextReader {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Plain(read) => read.read(into),
-            Self::Decoded(read) => read.read(into),
+/// Opens the file at `path`. Fails for anything but a regular file.
+pub(crate) fn open_text(path: &Path) -> std::io::Result<TextReader> {
+    let mut file = faultless_os::file::open_regular(path)?;
+    let mut head = vec![0; HEAD_BYTES];
+    let mut len = 0;
+    while len < 4 {
+        match file.read(&mut head[len..]) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
+    head.truncate(len);
+    let from = |head: Vec<u8>, begin: u64| {
+        let mut head = Cursor::new(head);
+        head.set_position(begin);
+        head.chain(file)
+    };
+    Ok(match head[..] {
+        [0xff, 0xfe, 0, 0, ..] => Box::new(Utf32Decoder::new(from(head, 4), u32::from_le_bytes)),
+        [0, 0, 0xfe, 0xff, ..] => Box::new(Utf32Decoder::new(from(head, 4), u32::from_be_bytes)),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Box::new(DecodeReaderBytesBuilder::new().strip_bom(true).build(from(head, 0)))
+        }
+        [0xef, 0xbb, 0xbf, ..] => Box::new(from(head, 3)),
+        _ => Box::new(from(head, 0)),
+    })
 }
 
 /// Decodes four bytes per character to UTF-8. Anything else becomes U+FFFD.
@@ -141,7 +119,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         let mut text = Vec::new();
-        TextReader::open(file.path()).unwrap().read_to_end(&mut text).unwrap();
+        open_text(file.path()).unwrap().read_to_end(&mut text).unwrap();
         text
     }
 

@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::tree::rules::{RuleGroup, Rules};
 
-/// Maximum depth of nested groups.
 const DEPTH_MAX: usize = 64;
 
 /// A group, with its own expressions and its parent.

@@ -19,9 +19,6 @@ use crate::tree::time::{now_ns, settled_ctime_ns};
 use crate::tree::walk::{TreeFile, WalkResult};
 
 /// Walks the tree below `root` again. `files` are all files of the last walk, in path order.
-///
-/// # Errors
-/// A glob or an expression is invalid.
 pub(crate) fn rewalk(
     root: &Path,
     rules: &Rules,
@@ -80,7 +77,6 @@ pub(crate) fn rewalk(
     Ok(Some(walked))
 }
 
-/// The state of a rewalk.
 struct Rewalk<'a> {
     root: &'a Path,
     rules: &'a Rules,

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{IncrementalIgnore, WalkBuilder};
 use regex::bytes::{RegexSet, RegexSetBuilder};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::path::FOLDER;
+use crate::path::{FOLDER, any_bytes};
 
 /// Which files belong to a database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Include hidden files and folders.
     pub hidden: bool,
@@ -28,11 +29,13 @@ pub struct Rules {
 }
 
 /// Folders and files of a project that share expressions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleGroup {
     /// Folders to walk.
+    #[serde(with = "any_bytes")]
     pub folders: Vec<PathBuf>,
     /// Files that belong to it whatever the expressions say.
+    #[serde(with = "any_bytes")]
     pub files: Vec<PathBuf>,
     /// A file must match one expression of every list.
     pub include: Vec<Vec<String>>,
@@ -62,10 +65,6 @@ pub(crate) struct PathMatcher {
 }
 
 impl WalkRoot {
-    /// The walk roots of the tree at `root`.
-    ///
-    /// # Errors
-    /// A glob or an expression is invalid.
     pub(crate) fn all(root: &Path, rules: &Rules) -> Result<Vec<Self>> {
         let overrides = overrides(root, &rules.globs)?;
         let whole = [RuleGroup { folders: vec![root.to_path_buf()], ..RuleGroup::default() }];
@@ -91,7 +90,6 @@ impl WalkRoot {
         Ok(all)
     }
 
-    /// A walker with all rules.
     pub(crate) fn walker(&self, threads: usize) -> ignore::WalkParallel {
         let (mut builder, expressions) = (self.builder.clone(), self.expressions.clone());
         builder.threads(threads);
@@ -139,9 +137,6 @@ impl PathMatcher {
 }
 
 /// Compiles globs as ripgrep's `-g`, for files below `root`.
-///
-/// # Errors
-/// A glob is invalid.
 pub(crate) fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {

@@ -5,23 +5,24 @@
 //!
 //! It does not walk the tree itself (`walk`, `rewalk`).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::encoding::{ByteReader, checksum, put_varint};
-use crate::path::{disk_path, path_order, shared_prefix_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::encoding::{seal, unseal};
+use crate::path::{disk_path, path_order};
 use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::time::settled_ctime_ns;
 
-const MAGIC: [u8; 8] = *b"\x89flgfld\n";
+const MAGIC: [u8; 8] = *b"\x89flgfl2\n";
 const NAME: &str = "folders";
 /// Files that exclude other files. The presence of `.git` turns `.gitignore` on.
 const IGNORE_FILES: [&str; 4] = [".gitignore", ".ignore", ".rgignore", ".git"];
 
 /// The folders of a walk and the ignore files that applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderSnapshot {
     /// In path order.
     pub(crate) folders: Vec<FolderStamp>,
@@ -30,30 +31,22 @@ pub(crate) struct FolderSnapshot {
     /// Ignore files elsewhere that apply to these folders. A file that does not exist has an entry too: it may be
     /// created.
     outside_ignore_files: Vec<IgnoreFileStamp>,
-}
-
-/// A snapshot that was read from disk.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SavedSnapshot {
-    pub(crate) folders: FolderSnapshot,
-    /// Time of that walk, ns since 1970.
+    /// When the walk began, ns since 1970.
     pub(crate) walked_ns: u64,
 }
 
 /// A folder and the time of its last change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderStamp {
-    /// Tree path.
     pub(crate) path: Vec<u8>,
     /// When the folder last got or lost an entry, ns since 1970. No program can set this time. 0 if it is not
     /// settled.
     pub(crate) ctime_ns: u64,
 }
 
-/// An ignore file and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IgnoreFileStamp {
-    path: PathBuf,
+    path: OsString,
     /// Size and time, or `None` if the file does not exist. A file with time 0 counts as changed.
     state: Option<(u64, u64)>,
 }
@@ -72,10 +65,9 @@ impl FolderSnapshot {
             outside.extend(everywhere.iter().flat_map(|path| IgnoreFileStamp::of(path, begin_ns)));
         }
         outside.dedup();
-        Self { outside_ignore_files: outside, ..Self::default() }
+        Self { outside_ignore_files: outside, walked_ns: begin_ns, ..Self::default() }
     }
 
-    /// Adds a folder and its ignore files.
     pub(crate) fn add_folder(
         &mut self,
         root: &Path,
@@ -115,7 +107,7 @@ impl FolderSnapshot {
         let now = Self::with_outside_ignore_files(rules, walk_roots, begin_ns);
         let settled = |stamp: &IgnoreFileStamp| stamp.state.is_none_or(|(_, mtime_ns)| mtime_ns != 0);
         let as_then = |stamp: &IgnoreFileStamp| {
-            settled(stamp) && IgnoreFileStamp::state(&stamp.path, begin_ns) == stamp.state
+            settled(stamp) && IgnoreFileStamp::state(Path::new(&stamp.path), begin_ns) == stamp.state
         };
         let same = now.outside_ignore_files == self.outside_ignore_files
             && self.outside_ignore_files.iter().all(settled);
@@ -123,7 +115,6 @@ impl FolderSnapshot {
             .then(|| Self { ignore_files: self.ignore_files.clone(), ..now })
     }
 
-    /// Whether `name` is the name of an ignore file.
     pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
         IGNORE_FILES.iter().any(|rule| name == *rule)
     }
@@ -131,7 +122,10 @@ impl FolderSnapshot {
     /// Whether `path` is an ignore file that the walk has not seen.
     pub(crate) fn is_new_ignore_file(&self, path: &Path) -> bool {
         path.file_name().is_some_and(Self::is_ignore_file)
-            && self.ignore_files.binary_search_by(|stamp| stamp.path.as_path().cmp(path)).is_err()
+            && self
+                .ignore_files
+                .binary_search_by(|stamp| stamp.path.as_os_str().cmp(path.as_os_str()))
+                .is_err()
     }
 
     /// Whether the walk visited the folder at tree path `path`.
@@ -140,14 +134,12 @@ impl FolderSnapshot {
     }
 
     /// Reads the snapshot in `folder`. Returns `None` if it does not belong to the manifest of this `generation`.
-    pub(crate) fn load(folder: &Path, generation: u64) -> Option<SavedSnapshot> {
+    pub(crate) fn load(folder: &Path, generation: u64) -> Option<Self> {
         decode(&std::fs::read(folder.join(NAME)).ok()?, generation)
     }
 
     /// Removes the snapshot in `folder`. This must precede every change of the database.
-    ///
-    /// # Errors
-    /// The file can't be removed. The database must not change then.
+    /// If it fails, the database must not change.
     pub(crate) fn forget(folder: &Path) -> std::io::Result<()> {
         match std::fs::remove_file(folder.join(NAME)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -156,77 +148,29 @@ impl FolderSnapshot {
     }
 
     /// Writes the snapshot. If that fails, the next walk is a full one.
-    pub(crate) fn save(&self, folder: &Path, generation: u64, walked_ns: u64) {
+    pub(crate) fn save(&self, folder: &Path, generation: u64) {
         let aside = folder.join("folders.new");
-        if std::fs::write(&aside, self.encode(generation, walked_ns)).is_ok() {
+        if std::fs::write(&aside, self.encode(generation)).is_ok() {
             let _ = std::fs::rename(&aside, folder.join(NAME));
         }
     }
 
-    fn encode(&self, generation: u64, walked_ns: u64) -> Vec<u8> {
-        let mut out = Vec::from(MAGIC);
-        put_varint(&mut out, generation);
-        put_varint(&mut out, walked_ns);
-        put_varint(&mut out, self.folders.len() as u64);
-        let mut before: &[u8] = &[];
-        for FolderStamp { path, ctime_ns } in &self.folders {
-            let shared = shared_prefix_bytes(before, path);
-            put_varint(&mut out, shared as u64);
-            put_varint(&mut out, (path.len() - shared) as u64);
-            out.extend_from_slice(&path[shared..]);
-            put_varint(&mut out, *ctime_ns);
-            before = path;
-        }
-        for stamps in [&self.ignore_files, &self.outside_ignore_files] {
-            put_varint(&mut out, stamps.len() as u64);
-            for IgnoreFileStamp { path, state } in stamps {
-                let path = path.as_os_str().as_bytes();
-                put_varint(&mut out, path.len() as u64);
-                out.extend_from_slice(path);
-                put_varint(&mut out, state.map_or(0, |(size, _)| size + 1));
-                put_varint(&mut out, state.map_or(0, |(_, mtime_ns)| mtime_ns));
-            }
-        }
-        let crc = checksum(&out);
-        out.extend(crc.to_le_bytes());
-        out
+    fn encode(&self, generation: u64) -> Vec<u8> {
+        seal(&MAGIC, &(generation, self))
     }
 }
 
-fn decode(bytes: &[u8], wanted: u64) -> Option<SavedSnapshot> {
-    let (body, crc) = bytes.split_last_chunk::<4>()?;
-    let mut bytes = ByteReader(body);
-    let sound = checksum(body).to_le_bytes() == *crc && bytes.take(MAGIC.len())? == MAGIC;
-    if !sound || bytes.varint()? != wanted {
-        return None;
-    }
-    let walked_ns = bytes.varint()?;
-    let mut folders: Vec<FolderStamp> = Vec::new();
-    for _ in 0..bytes.len()? {
-        let (shared, more) = (bytes.len()?, bytes.len()?);
-        let before = folders.last().map_or(&[][..], |folder| &folder.path);
-        let mut path = before.get(..shared)?.to_vec();
-        path.extend_from_slice(bytes.take(more)?);
-        folders.push(FolderStamp { path, ctime_ns: bytes.varint()? });
-    }
-    let mut stamps = || {
-        let count = bytes.len()?;
-        let one = |_| {
-            let len = bytes.len()?;
-            let path = std::ffi::OsString::from_vec(bytes.take(len)?.to_vec()).into();
-            let (size, mtime_ns) = (bytes.varint()?, bytes.varint()?);
-            Some(IgnoreFileStamp { path, state: size.checked_sub(1).map(|size| (size, mtime_ns)) })
-        };
-        (0..count).map(one).collect::<Option<Vec<_>>>()
-    };
-    let folders = FolderSnapshot { folders, ignore_files: stamps()?, outside_ignore_files: stamps()? };
-    Some(SavedSnapshot { folders, walked_ns })
+fn decode(bytes: &[u8], wanted: u64) -> Option<FolderSnapshot> {
+    let mut bytes = unseal(bytes)?;
+    (bytes.take(MAGIC.len())? == MAGIC).then_some(())?;
+    let (generation, folders): (u64, _) = bytes.value()?;
+    (wanted == generation).then_some(folders)
 }
 
 impl IgnoreFileStamp {
     /// The state of an ignore file. A `.git` folder stands for two: itself and its `info/exclude`.
     fn of(path: &Path, begin_ns: u64) -> Vec<Self> {
-        let of = |path: PathBuf| Self { state: Self::state(&path, begin_ns), path };
+        let of = |path: PathBuf| Self { state: Self::state(&path, begin_ns), path: path.into() };
         let exclude = path.ends_with(".git").then(|| path.join("info/exclude"));
         std::iter::once(path.to_path_buf()).chain(exclude).map(of).collect()
     }
@@ -250,20 +194,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_remembered_comes_back_and_any_other_bit_is_noticed() {
+    fn what_was_remembered_comes_back_for_its_manifest() {
         let folder = |path: &str, ctime_ns| FolderStamp { path: path.into(), ctime_ns };
         let folders = FolderSnapshot {
             folders: vec![folder("", 7), folder("a", 0), folder("a/b", 1 << 60)],
             ignore_files: vec![IgnoreFileStamp { path: "/t/a/.ignore".into(), state: Some((3, 9)) }],
             outside_ignore_files: vec![IgnoreFileStamp { path: "/.git".into(), state: None }],
+            walked_ns: 8,
         };
-        let bytes = folders.encode(5, 8);
-        assert_eq!(decode(&bytes, 5), Some(SavedSnapshot { folders, walked_ns: 8 }));
+        let bytes = folders.encode(5);
+        assert_eq!(decode(&bytes, 5), Some(folders));
         assert_eq!(decode(&bytes, 6), None);
-        for at in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[at / 8] ^= 1 << (at % 8);
-            assert_eq!(decode(&bytes, 5), None, "bit {at}");
-        }
     }
 }

@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// racy.
 const RACY_NS: i128 = 20_000_000;
 
-/// The time of day, ns since 1970.
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }

@@ -16,31 +16,23 @@ use crate::tree::rules::{Rules, WalkRoot};
 use crate::tree::snapshot::FolderSnapshot;
 use crate::tree::time::{now_ns, settled_mtime_ns};
 
-/// A file in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeFile {
-    /// Tree path.
     pub(crate) path: Vec<u8>,
     pub(crate) size_bytes: u64,
     /// Modification time, ns since 1970. 0 if it is not settled.
     pub(crate) mtime_ns: u64,
 }
 
-/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct WalkResult {
     /// In path order.
     pub(crate) files: Vec<TreeFile>,
-    /// The folders that were visited.
     pub(crate) folders: FolderSnapshot,
     /// Files and folders that could not be read, and why.
     pub(crate) trouble: Vec<String>,
 }
 
-/// Walks the tree below `root`.
-///
-/// # Errors
-/// A glob or an expression is invalid, or a root does not exist.
 pub(crate) fn walk(root: &Path, rules: &Rules, threads: usize) -> Result<WalkResult> {
     let walk_roots = WalkRoot::all(root, rules)?;
     let begin_ns = now_ns();
@@ -119,7 +111,6 @@ impl Drop for WalkVisitor<'_, '_> {
 }
 
 impl TreeFile {
-    /// The file at tree path `path`.
     pub(crate) fn of(path: Vec<u8>, metadata: &std::fs::Metadata) -> Self {
         Self { path, size_bytes: metadata.len(), mtime_ns: settled_mtime_ns(metadata, now_ns()) }
     }

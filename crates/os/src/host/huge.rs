@@ -35,8 +35,6 @@ pub struct Khugepaged {
     pub max_ptes_none: Option<u64>,
     /// Pages scanned per pass.
     pub pages_to_scan: Option<u64>,
-    /// Pause between passes.
-    pub scan_sleep_ms: Option<u64>,
 }
 
 /// One size of transparent huge page.
@@ -88,7 +86,6 @@ impl Thp {
                 defrag: number("khugepaged/defrag").map(|value| value != 0),
                 max_ptes_none: unsigned("khugepaged/max_ptes_none"),
                 pages_to_scan: unsigned("khugepaged/pages_to_scan"),
-                scan_sleep_ms: unsigned("khugepaged/scan_sleep_millisecs"),
             },
             sizes: sizes(files),
         })

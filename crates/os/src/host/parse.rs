@@ -10,8 +10,6 @@ use std::fmt;
 pub struct Pressure {
     /// Some task waited, per cent.
     pub some_avg10: f64,
-    /// All tasks waited, per cent.
-    pub full_avg10: Option<f64>,
 }
 
 /// One swap area.
@@ -111,7 +109,7 @@ pub(super) fn pressure(text: &str) -> Option<Pressure> {
         let line = field(text, kind)?;
         line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
     };
-    Some(Pressure { some_avg10: avg10("some ")?, full_avg10: avg10("full ") })
+    Some(Pressure { some_avg10: avg10("some ")? })
 }
 
 /// `/proc/swaps`.
@@ -125,7 +123,7 @@ pub(super) fn swaps(text: &str) -> Vec<Swap> {
     text.lines().skip(1).filter_map(swap).collect()
 }
 
-/// `0x0007` or `7` (base 16, as `lru_gen/enabled` prints it).
+/// `0x0007` or `7`, base 16.
 pub(super) fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }
@@ -174,7 +172,7 @@ mod tests {
     #[test]
     fn pressure_of_one_machine() {
         let text = "some avg10=1.25 avg60=0.50 avg300=0.00 total=9\nfull avg10=0.75 avg60=0 avg300=0 total=3";
-        assert_eq!(pressure(text), Some(Pressure { some_avg10: 1.25, full_avg10: Some(0.75) }));
+        assert_eq!(pressure(text), Some(Pressure { some_avg10: 1.25 }));
         assert_eq!(pressure("nonsense"), None);
     }
 

@@ -238,10 +238,7 @@ mod tests {
 
     #[test]
     fn pressure_above_the_threshold_comes_first() {
-        let with = |some_avg10| Host {
-            pressure: Some(Pressure { some_avg10, full_avg10: None }),
-            ..Host::default()
-        };
+        let with = |some_avg10| Host { pressure: Some(Pressure { some_avg10 }), ..Host::default() };
         assert_eq!(pressure(&with(20.0), &Prices::default()).unwrap().grade, Grade::Act);
         assert_eq!(pressure(&with(0.1), &Prices::default()).unwrap().grade, Grade::Good);
     }

@@ -18,7 +18,27 @@ pub struct LineFormat {
     pub number: bool,
 }
 
-/// Prints the matches of one file.
+impl LineFormat {
+    /// Writes a line.
+    pub(in crate::search) fn write(
+        self,
+        out: &mut impl Write,
+        path: &[u8],
+        number: Option<u64>,
+        line: &[u8],
+    ) -> io::Result<()> {
+        if self.path {
+            out.write_all(path)?;
+            out.write_all(b":")?;
+        }
+        if let Some(number) = number.filter(|_| self.number) {
+            out.write_all(decimal(number, &mut [0; 21]))?;
+        }
+        out.write_all(line)?;
+        if line.last() == Some(&b'\n') { Ok(()) } else { out.write_all(b"\n") }
+    }
+}
+
 pub(super) struct LineSink<'p, W> {
     pub(super) out: &'p mut W,
     pub(super) lines: LineFormat,
@@ -31,24 +51,13 @@ impl<W: Write> Sink for LineSink<'_, W> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         self.matched = true;
-        if self.lines.path {
-            self.out.write_all(self.path)?;
-            self.out.write_all(b":")?;
-        }
-        if let Some(number) = found.line_number().filter(|_| self.lines.number) {
-            let mut digits = [0; 21];
-            self.out.write_all(decimal(number, &mut digits))?;
-        }
-        self.out.write_all(found.bytes())?;
-        if found.bytes().last() != Some(&b'\n') {
-            self.out.write_all(b"\n")?;
-        }
+        self.lines.write(self.out, self.path, found.line_number(), found.bytes())?;
         Ok(true)
     }
 }
 
 /// `number` in decimal, and a colon.
-pub(in crate::search) fn decimal(mut number: u64, digits: &mut [u8; 21]) -> &[u8] {
+fn decimal(mut number: u64, digits: &mut [u8; 21]) -> &[u8] {
     let mut at = digits.len() - 1;
     digits[at] = b':';
     loop {

@@ -36,7 +36,6 @@ pub struct Match<'m> {
     pub spans: &'m [Range<usize>],
 }
 
-/// Writes a record for each match in one file.
 pub(super) struct RecordSink<'p> {
     /// Not generic: `faultless-grep` would have this code for each of its outputs, and needs none of it.
     pub(super) out: &'p mut dyn Write,

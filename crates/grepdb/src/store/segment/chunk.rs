@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use crate::encoding::{ByteReader, put_varint};
+use serde::{Deserialize, Serialize};
+
+use crate::encoding::ByteReader;
 use crate::tuning::{HALF_BYTES, HALVES};
 
 /// A row of the chunk table. A chunk holds several files, or a part of a large one.
@@ -31,14 +33,13 @@ pub(super) struct HalfBlock {
 }
 
 /// The chunks of a large file, or of a line that crosses the end of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChunkRun {
     pub(crate) first: u32,
     pub(crate) chunks: u32,
 }
 
 impl ChunkRun {
-    /// Numbers of the chunks.
     pub(crate) fn numbers(&self) -> Range<u32> {
         self.first..self.first + self.chunks
     }
@@ -57,26 +58,13 @@ impl ChunkRun {
         }
     }
 
-    pub(super) fn encode(runs: &[Self]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut end = 0;
-        for run in runs {
-            put_varint(&mut out, u64::from(run.first - end));
-            put_varint(&mut out, run.chunks.into());
-            end = run.first + run.chunks;
-        }
-        out
-    }
-
     /// Decodes runs of chunks below `chunks`.
     pub(super) fn decode(bytes: &[u8], chunks: u32) -> Option<Vec<Self>> {
-        let mut bytes = ByteReader(bytes);
-        let (mut runs, mut end) = (Vec::new(), 0_u32);
-        while !bytes.0.is_empty() {
-            let first = end.checked_add(bytes.varint()?.try_into().ok()?)?;
-            let count = bytes.varint()?.try_into().ok()?;
-            end = first.checked_add(count).filter(|end| count > 0 && *end <= chunks)?;
-            runs.push(Self { first, chunks: count });
+        let runs: Vec<Self> = postcard::from_bytes(bytes).ok()?;
+        let mut end = 0;
+        for run in &runs {
+            let is_behind = run.first >= end && run.chunks > 0;
+            end = run.first.checked_add(run.chunks).filter(|end| is_behind && *end <= chunks)?;
         }
         Some(runs)
     }
@@ -85,12 +73,10 @@ impl ChunkRun {
 impl ChunkMeta {
     /// Rows in a block of the table. A block is read and checked as a whole.
     pub(super) const BLOCK: u32 = 64;
-    /// Length of a row.
     pub(super) const BYTES: usize = 28 + 8 * HALVES;
     /// Length of the checksum at the end of a block.
     pub(super) const CRC_BYTES: usize = 4;
 
-    /// Length of a table with this many rows.
     pub(super) fn table_bytes(rows: u32) -> u64 {
         u64::from(rows) * Self::BYTES as u64 + u64::from(rows.div_ceil(Self::BLOCK)) * Self::CRC_BYTES as u64
     }

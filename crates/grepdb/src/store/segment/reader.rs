@@ -21,7 +21,6 @@ use crate::store::compression;
 use crate::store::file_entry::{self, FileEntry};
 use crate::tuning::{CHUNK_BYTES, HALF_BYTES, TABLE_BLOCKS};
 
-/// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
@@ -50,7 +49,6 @@ pub(crate) struct ChunkText<B> {
 }
 
 impl<B: Deref<Target = [u8]>> ChunkText<B> {
-    /// Text that fills `room`.
     pub(crate) fn whole(room: B) -> Self {
         let text = 0..room.len();
         Self { room, text }
@@ -68,10 +66,6 @@ impl<B: Deref<Target = [u8]>> ChunkText<B> {
 }
 
 impl Segment {
-    /// Opens the segment at `path`.
-    ///
-    /// # Errors
-    /// It can't be read, its header is damaged, or it has another version.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let mut bytes = [0; HEADER_BYTES];
@@ -126,15 +120,10 @@ impl Segment {
         self.header.text_bytes
     }
 
-    /// Number of chunks.
     pub(crate) fn chunks(&self) -> u32 {
         self.header.chunks
     }
 
-    /// The row of chunk `at`.
-    ///
-    /// # Errors
-    /// The chunk table can't be read, or is damaged.
     pub(crate) fn chunk_meta(&self, at: u32) -> Result<ChunkMeta> {
         let damaged = || self.damaged(DamagedPart::Segment);
         let number = at / ChunkMeta::BLOCK;
@@ -149,14 +138,6 @@ impl Segment {
         };
         let (_, rows) = block.insert((number, rows));
         rows.as_ref().and_then(|rows| rows.get((at % ChunkMeta::BLOCK) as usize)).copied().ok_or_else(damaged)
-    }
-
-    /// Checks the rows of `chunks`.
-    ///
-    /// # Errors
-    /// As [`chunk_meta`](Self::chunk_meta).
-    pub(crate) fn check_table(&self, mut chunks: Range<u32>) -> Result<()> {
-        chunks.try_for_each(|at| self.chunk_meta(at).map(drop))
     }
 
     /// Reads block `number` of the chunk table. Returns `None` if its contents are impossible.
@@ -206,9 +187,6 @@ impl Segment {
     }
 
     /// Numbers of the files that begin in chunk `at`.
-    ///
-    /// # Errors
-    /// As [`chunk_meta`](Self::chunk_meta).
     pub(crate) fn file_numbers(&self, at: u32) -> Result<Range<u32>> {
         let next = at + 1;
         let end =
@@ -216,16 +194,12 @@ impl Segment {
         Ok(self.chunk_meta(at)?.first_file..end)
     }
 
-    /// Size of the index, bytes.
     pub(crate) fn index_bytes(&self) -> u64 {
         self.header.lists.len_bytes + self.header.directory.len_bytes
     }
 
     /// Reads and decompresses `span` of the text of chunk `at`, into memory from `room`. `room` gets the number of
     /// bytes.
-    ///
-    /// # Errors
-    /// The text can't be read, or is damaged.
     pub(crate) fn text<B: DerefMut<Target = [u8]>>(
         &self,
         at: u32,
@@ -264,9 +238,6 @@ impl Segment {
     }
 
     /// The entries of the files that begin in chunk `at`.
-    ///
-    /// # Errors
-    /// They can't be read, or are damaged.
     pub(crate) fn files_of_chunk(&self, at: u32) -> Result<Vec<FileEntry>> {
         let chunk = self.chunk_meta(at)?;
         let mut bytes = vec![0; chunk.files_bytes as usize];
@@ -279,9 +250,6 @@ impl Segment {
     }
 
     /// The entries of each chunk, or the damage.
-    ///
-    /// # Errors
-    /// They can't be read.
     pub(crate) fn files_by_chunk(&self) -> Result<Vec<Result<Vec<FileEntry>>>> {
         let mut bytes = vec![0; self.header.file_tables.len_bytes as usize];
         self.read(&mut bytes, self.header.file_tables.begin, DamagedPart::Segment)?;
@@ -294,32 +262,21 @@ impl Segment {
     }
 
     /// The posting list of `trigram`; `None` if no chunk has it.
-    ///
-    /// # Errors
-    /// The index can't be read, or is damaged.
     pub(crate) fn posting_list(&self, trigram: Trigram) -> Result<Option<PostingList>> {
         let damaged = || self.damaged(DamagedPart::Index);
         let Some(block) = self.directory.as_ref().ok_or_else(damaged)?.block(trigram) else {
             return Ok(None);
         };
         let block = block.ok_or_else(damaged)?;
-        posting_list::find_list(block, &self.list_block(block)?, trigram)
-            .map_err(|posting_list::DamagedBlock| damaged())
+        posting_list::find_list(block, &self.list_block(block)?, trigram).ok_or_else(damaged)
     }
 
-    /// Sets the bits of `list` in `candidates`.
-    ///
-    /// # Errors
-    /// The list is damaged.
     pub(crate) fn mark(&self, list: &PostingList, candidates: &mut Candidates) -> Result<()> {
         list.mark(self.header.chunks, candidates).ok_or_else(|| self.damaged(DamagedPart::Index))
     }
 
     /// Reads the whole segment, without chunks that have no file for which `is_live` holds. Reports damaged parts to
     /// `each`.
-    ///
-    /// # Errors
-    /// The segment can't be read.
     #[cfg(any(fuzzing, test))]
     pub(crate) fn check(&self, is_live: impl Fn(u32) -> bool, each: &mut impl FnMut(Error)) -> Result<()> {
         let mut hear = |result: Result<()>| match result {

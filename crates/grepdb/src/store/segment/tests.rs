@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use super::*;
+use crate::encoding::checksum;
 use crate::error::Error;
 use crate::index::trigram::{Trigram, TrigramExtractor};
 use crate::store::compression::Compressor;
-use crate::store::file_entry::{FileEntry, FileKind};
+use crate::store::file_entry::FileEntry;
 
 fn entry(path: &str, text: &str) -> FileEntry {
     FileEntry {
         path: path.into(),
         size_bytes: text.len() as u64,
         mtime_ns: 7,
-        kind: FileKind::Text,
         text_bytes: text.len() as u64,
-        ends_open: false,
+        ..FileEntry::default()
     }
 }
 
@@ -84,4 +84,17 @@ fn any_flipped_bit_is_noticed_or_harmless_and_any_missing_end_is_noticed() {
         std::fs::write(&path, &whole[..len]).unwrap();
         assert!(matches!(check(&path), Err(Error::Damaged { .. })), "{len} bytes");
     }
+}
+
+#[test]
+fn another_version_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("segment");
+    write(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8] = 9;
+    let (body, crc) = bytes[..header::HEADER_BYTES].split_last_chunk_mut::<4>().unwrap();
+    *crc = checksum(body).to_le_bytes();
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(matches!(check(&path), Err(Error::Version { found: 9, .. })));
 }

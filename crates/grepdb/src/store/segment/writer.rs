@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::chunk::{ChunkMeta, ChunkRun, HalfBlock};
 use super::header::{HEADER_BYTES, Header, Section};
-use crate::encoding::checksum;
+use crate::encoding::{checksum, packed};
 use crate::error::{Error, Result};
 use crate::index::posting_collector::PostingCollector;
 use crate::index::trigram::Trigram;
@@ -21,14 +21,12 @@ use crate::tuning::HALVES;
 /// A chunk before it is written.
 #[derive(Debug)]
 pub(crate) struct PackedChunk {
-    /// The compressed halves.
     pub(crate) blocks: [Vec<u8>; HALVES],
     pub(crate) text_bytes: u32,
     pub(crate) content: ChunkContent,
     pub(crate) trigrams: Vec<(Trigram, u16)>,
 }
 
-/// The files of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkContent {
     /// Whole files.
@@ -48,7 +46,6 @@ pub(crate) enum PartBegin {
     Within([u8; 2]),
 }
 
-/// A segment that is being written.
 pub(crate) struct SegmentWriter {
     path: PathBuf,
     out: BufWriter<File>,
@@ -67,9 +64,6 @@ pub(crate) struct SegmentWriter {
 
 impl SegmentWriter {
     /// Creates the file at `path`, which must not exist.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn create(path: &Path, dictionary: Vec<u8>) -> Result<Self> {
         let file = File::create_new(path).map_err(Error::io("create", path))?;
         let mut writer = Self {
@@ -84,7 +78,7 @@ impl SegmentWriter {
             open_file: None,
             text_bytes: 0,
             // A commit, or a failed build, removes every segment without a number.
-            lists: PostingCollector::new(path.with_file_name("postings.segment")),
+            lists: PostingCollector::new(path.with_file_name("postings.segment"), t::POSTINGS_MAX),
             dictionary,
         };
         writer.write(&[0; HEADER_BYTES])?;
@@ -92,9 +86,6 @@ impl SegmentWriter {
     }
 
     /// Appends a chunk. [`end_large_file`](Self::end_large_file) must follow the last chunk of a large file.
-    ///
-    /// # Errors
-    /// It can't be written, or its postings can't.
     pub(crate) fn add(&mut self, packed: PackedChunk) -> Result<()> {
         let number = self.chunks.len() as u32;
         self.chunks.push(ChunkMeta {
@@ -136,7 +127,6 @@ impl SegmentWriter {
         }
     }
 
-    /// Appends the file table of chunk `chunk`.
     fn add_file_table(&mut self, chunk: usize, files: &[FileEntry]) {
         let begin = self.file_tables.len();
         file_entry::encode_entries(files, &mut self.file_tables);
@@ -152,16 +142,12 @@ impl SegmentWriter {
         self.text_bytes >= t::SEGMENT_BYTES_MAX || self.file_tables.len() >= t::SEGMENT_FILES_BYTES_MAX
     }
 
-    /// Text so far, bytes.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
     /// Writes all tables, with `threads` threads, and syncs the file. Returns the number of files and the size of the
     /// segment, bytes.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub(crate) fn finish(mut self, threads: usize) -> Result<(u32, u64)> {
         let mut header = Header {
             files: self.files,
@@ -185,8 +171,9 @@ impl SegmentWriter {
             table.extend(crc.to_le_bytes());
         }
         header.table = Section { crc: 0, ..self.section(&table)? };
-        header.large_files = self.section(&ChunkRun::encode(&self.large_files))?;
-        header.long_lines = self.section(&ChunkRun::encode(&self.long_lines))?;
+        let [large_files, long_lines] = [&self.large_files, &self.long_lines].map(packed);
+        header.large_files = self.section(&large_files)?;
+        header.long_lines = self.section(&long_lines)?;
         header.directory = self.section(directory.encode())?;
         let dictionary = std::mem::take(&mut self.dictionary);
         header.dictionary = self.section(&dictionary)?;

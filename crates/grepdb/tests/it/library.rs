@@ -4,20 +4,13 @@
 
 use std::fs;
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use faultless_grepdb::{Case, Error, Index, Notice, Rules, SearchOptions, SearchSummary};
 
-/// Writes a file with a modification time `age` seconds ago, so that its time is settled.
-fn write(root: &Path, path: &str, text: &[u8], age: u64) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    let time = SystemTime::now() - Duration::from_secs(age);
-    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-}
+use crate::write;
 
 fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Index) {
     let root = tempfile::tempdir().unwrap();
@@ -203,6 +196,8 @@ fn an_error_says_what_and_where_and_the_remedy() {
     );
     let error = search("a", SearchOptions { globs: vec!["[".into()], ..SearchOptions::default() });
     assert!(matches!(&error, Error::Pattern(why) if why.starts_with("glob [: ")), "{error}");
+    let error = Index::open(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
+    assert!(error.ends_with("no database here or above; `faultless index init` makes one"), "{error}");
     let nowhere = root.path().join("nowhere");
     let error = Index::open(&nowhere).unwrap_err();
     assert!(matches!(&error, Error::Io { path, .. } if *path == nowhere), "{error}");

@@ -3,24 +3,12 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use faultless_grepdb::engine::{
-    BlockSource, Database, LineMatcher, Location, OutputFormat, QueryPlan, Search, SearchReport,
-};
-use faultless_grepdb::{Rules, UpdateReport};
-use grep_printer::StandardBuilder;
-use grep_regex::RegexMatcherBuilder;
-use grep_searcher::{BinaryDetection, SearcherBuilder};
+use faultless_grepdb::engine::{Database, Location};
+use faultless_grepdb::{Index, Notice, Rules, SearchOptions, UpdateReport};
 
-/// Writes a file with a modification time `age` seconds ago, so that its time is settled.
-fn write(root: &Path, path: &str, text: &str, age: u64) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    let time = SystemTime::now() - Duration::from_secs(age);
-    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-}
+use crate::write;
 
 /// Waits until the times of all folders are settled.
 fn settle() {
@@ -30,7 +18,7 @@ fn settle() {
 fn tree() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for path in ["a/one.c", "a/two.c", "b/deep/three.c", "z.c"] {
-        write(root.path(), path, &format!("word in {path}\n"), 100);
+        write(root.path(), path, format!("word in {path}\n"), 100);
     }
     settle();
     root
@@ -47,52 +35,29 @@ fn large_tree() -> tempfile::TempDir {
 }
 
 fn build(root: &Path) -> UpdateReport {
-    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| ControlFlow::Continue(()))
-        .unwrap()
+    Index::build(root, &Rules::default(), |_| ControlFlow::Continue(())).unwrap().1
 }
 
 fn update(root: &Path) -> (u64, u64) {
-    let updated =
-        Database::update(&Location::in_tree(root), None, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+    let updated = Index::open(root).unwrap().update(|_| ControlFlow::Continue(())).unwrap();
     (updated.read, updated.removed)
 }
 
-fn search(database: &Database) -> (String, SearchReport) {
-    let matcher = LineMatcher::new(RegexMatcherBuilder::new(), &["word"]).unwrap();
-    let mut searcher = SearcherBuilder::new();
-    searcher.line_number(false);
-    let search = Search {
-        matcher: &matcher,
-        plan: QueryPlan::FULL_SCAN,
-        searcher: &searcher,
-        format: &OutputFormat::standard(StandardBuilder::new(), false),
-        separator: b"",
-        follows_output: false,
-        at_once: false,
-        binary: BinaryDetection::quit(0),
-        binary_named: BinaryDetection::quit(0),
-        every_file: false,
-        sorted: false,
-        folders: &[],
-        is_wanted: &|_| true,
-        display_path: &<[u8]>::to_vec,
-        threads: &|| 2,
-        block_source: BlockSource::Pool,
-        first_match_only: false,
-        cancel: None,
-    };
-    let (out, searched) = search.run(database, Vec::new()).unwrap();
-    (String::from_utf8(out).unwrap(), searched)
-}
-
+/// The lines with `word`, and the number of files that had changed unnoticed.
 fn found(root: &Path, fresh: bool) -> (String, u64) {
-    let mut database = Database::open(&Location::in_tree(root)).unwrap().unwrap();
-    if fresh {
-        database.refresh(2).unwrap();
-    }
-    let (out, searched) = search(&database);
-    assert!(searched.trouble.is_empty() && searched.unchecked == 0);
-    (out, searched.stale)
+    let mut lines = String::new();
+    let options = SearchOptions { fresh, ..SearchOptions::default() };
+    let searched = Index::open(root).unwrap().search("word", &options, |found| {
+        lines += &format!("{}:{}", found.path.display(), String::from_utf8_lossy(found.line));
+        ControlFlow::Continue(())
+    });
+    let summary = searched.unwrap();
+    assert!(summary.trouble.is_empty());
+    let stale = summary.notices.iter().map(|notice| match notice {
+        Notice::Stale { files, .. } => files,
+        other => panic!("{other}"),
+    });
+    (lines, stale.sum())
 }
 
 #[test]
