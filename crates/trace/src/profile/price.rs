@@ -184,12 +184,11 @@ impl Prices {
 
     /// CPU time. Without switches a major fault's is not known, and counts as none.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
-        let reading_ns = fault.reading_ns()?;
+        fault.reading_ns()?;
         if fault.kind == Kind::Major && !self.tells_switches {
             return Some(0.0);
         }
-        let on_cpu_ns = reading_ns.saturating_sub(fault.preempted_ns).saturating_sub(fault.blocked_ns);
-        Some(on_cpu_ns as f64 - self.offset_ns[fault.kind as usize])
+        Some(fault.on_cpu_ns() as f64 - self.offset_ns[fault.kind as usize])
     }
 
     /// How long a fault waited, ns, if that is known. Without switches a major fault's whole time is a wait.
