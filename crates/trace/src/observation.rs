@@ -488,6 +488,8 @@ pub struct SourceNote {
 impl SourceNote {
     /// The note of a source that was not requested.
     pub const NOT_ASKED_FOR: &str = "not asked for";
+    /// The mappings of a process that ran before. Noted if they can't be read.
+    pub const MAPPINGS: &str = "/proc/PID/maps";
 }
 
 impl std::fmt::Display for Exit {
