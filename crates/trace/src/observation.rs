@@ -351,10 +351,12 @@ pub enum What {
     },
     /// The thread has waited for the lock of the address space (`mmap_lock`) up to now.
     LockWait {
-        /// For writing: by mmap, munmap, brk.
+        /// For writing: to change mappings. Faults, mincore and MADV_DONTNEED take it for reading.
         write: bool,
         /// How long.
         wait_ns: u64,
+        /// The system call that waited, or `faults`; `None` if that is not known.
+        by: Option<String>,
     },
     /// A block was allocated.
     Alloc {

@@ -37,8 +37,8 @@ pub enum Line {
     Cpu(u64, u32, u32, bool, Option<u32>),
     /// [`What::Switch`]: time, pid, tid, out, preempted.
     Switch(u64, u32, u32, bool, bool),
-    /// [`What::LockWait`]: time, pid, tid, write, wait.
-    LockWait(u64, u32, u32, bool, u64),
+    /// [`What::LockWait`]: time, pid, tid, write, wait, by.
+    LockWait(u64, u32, u32, bool, u64, #[serde(default)] Option<String>),
     /// [`What::Alloc`]: time, pid, tid, addr, length, stack.
     Alloc(u64, u32, u32, u64, u64, Option<u32>),
     /// [`What::Free`]: time, pid, tid, addr.
@@ -91,7 +91,7 @@ impl From<Record> for Line {
             }
             What::Cpu { kernel, stack } => Self::Cpu(time, pid, tid, kernel, stack),
             What::Switch { out, preempted } => Self::Switch(time, pid, tid, out, preempted),
-            What::LockWait { write, wait_ns } => Self::LockWait(time, pid, tid, write, wait_ns),
+            What::LockWait { write, wait_ns, by } => Self::LockWait(time, pid, tid, write, wait_ns, by),
             What::Alloc { addr, len_bytes, stack } => Self::Alloc(time, pid, tid, addr, len_bytes, stack),
             What::Free { addr } => Self::Free(time, pid, tid, addr),
             What::Move { from, addr, len_bytes, stack } => {
@@ -128,8 +128,8 @@ impl Line {
             Self::Switch(time, pid, tid, out, preempted) => {
                 record(time, pid, tid, What::Switch { out, preempted })
             }
-            Self::LockWait(time, pid, tid, write, wait_ns) => {
-                record(time, pid, tid, What::LockWait { write, wait_ns })
+            Self::LockWait(time, pid, tid, write, wait_ns, by) => {
+                record(time, pid, tid, What::LockWait { write, wait_ns, by })
             }
             Self::Alloc(time, pid, tid, addr, len_bytes, stack) => {
                 record(time, pid, tid, What::Alloc { addr, len_bytes, stack })
@@ -157,7 +157,7 @@ pub(super) fn columns() -> BTreeMap<String, Vec<String>> {
         ("sample", "time_ns pid tid addr ip kernel major access stack weight mapped_bytes"),
         ("cpu", "time_ns pid tid kernel stack"),
         ("switch", "time_ns pid tid out preempted"),
-        ("lock_wait", "time_ns pid tid write wait_ns"),
+        ("lock_wait", "time_ns pid tid write wait_ns by"),
         ("alloc", "time_ns pid tid addr len_bytes stack"),
         ("free", "time_ns pid tid addr"),
         ("move", "time_ns pid tid from addr len_bytes stack"),
