@@ -66,7 +66,8 @@ pub enum Output {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
     },
-    /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address and its fields.
+    /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address, its fields, and the user's
+    /// instruction.
     Fields,
     /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by
     /// frame pointers.
@@ -127,6 +128,9 @@ const PAGE_SIZE: u64 = c::PERF_SAMPLE_DATA_PAGE_SIZE as u64;
 /// The registers that unwinding needs, with the above: RSI, RDI, RBP, RSP and RIP; on aarch64 FP, LR, SP and
 /// PC.
 const STACK_REGS: u64 = if cfg!(target_arch = "x86_64") { 0b1_1111 << 4 } else { 0b1111 << 29 };
+
+/// The instruction pointer among them.
+const IP_REG: u64 = if cfg!(target_arch = "x86_64") { 1 << 8 } else { 1 << 32 };
 
 impl Event {
     /// Opens an event, as a member of `group` where one is given.
@@ -309,7 +313,8 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
         }
         Output::Fields => {
             attr.sample_period = 1;
-            attr.sample_type = (common | place | c::PERF_SAMPLE_RAW) as u64;
+            attr.sample_type = (common | place | c::PERF_SAMPLE_RAW | c::PERF_SAMPLE_REGS_USER) as u64;
+            attr.sample_regs_user = IP_REG;
         }
         Output::UserStacks { period } => {
             attr.sample_period = period;

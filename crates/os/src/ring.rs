@@ -179,6 +179,12 @@ impl<'a> Sample<'a> {
         self.rest.get(4..4_usize.checked_add(len)?)
     }
 
+    /// The user's instruction behind them, of a 64-bit program.
+    pub fn user_ip(&self) -> Option<u64> {
+        let registers = self.rest.get(4 + self.fields()?.len()..)?;
+        if word(registers, 0)? == u64::from(c::PERF_SAMPLE_REGS_ABI_64) { word(registers, 8) } else { None }
+    }
+
     /// Addresses of the call chain, leaf first, without the context markers.
     pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         self.marked_chain().filter(|&ip| ip < CONTEXT_MAX)
@@ -473,6 +479,19 @@ mod tests {
         let Raw::Map(map) = &all[2] else { panic!("{:?}", all[2]) };
         assert_eq!((map.begin, map.len_bytes, map.prot, map.name.as_str()), (0x10000, 0x2000, 3, "//anon"));
         assert_eq!(all[3], Raw::Lost { lost: 42, time_ns: 70 });
+    }
+
+    #[test]
+    fn the_users_instruction_comes_behind_a_tracepoints_fields() {
+        let head = [77, 0x1000, pair(5, 6), 99, 0];
+        let read = |abi| {
+            let words: Vec<u64> = head.into_iter().chain([pair(12, 7), pair(8, 9), abi, 0x2000]).collect();
+            let bytes = record(c::PERF_RECORD_SAMPLE, 1, &words);
+            let Some(Raw::Sample(sample)) = records(&bytes).next() else { panic!("no sample") };
+            (sample.fields().map(<[u8]>::len), sample.user_ip())
+        };
+        assert_eq!(read(2), (Some(12), Some(0x2000)));
+        assert_eq!(read(1), (Some(12), None), "a 32-bit program");
     }
 
     #[cfg(target_arch = "x86_64")]

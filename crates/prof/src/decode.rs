@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use faultless_os::process_memory;
+use faultless_os::{process_memory, syscall};
 use faultless_trace::observation::{Access, Map};
 
 use crate::address_space::AddressSpace;
@@ -95,6 +95,20 @@ impl Decoder {
         }
     }
 
+    /// What brought a thread into the kernel that will go on at `ip`: the name of a system call, or
+    /// [`syscall::FAULT`]. `None` without the code.
+    pub(crate) fn entry(&self, pid: u32, ip: u64) -> Option<&'static str> {
+        let at = ip.checked_sub(syscall::CODE_BYTES as u64)?;
+        let mut code = [0; syscall::CODE_BYTES];
+        let in_memory = process_memory::read(pid as i32, at, &mut code).ok();
+        let len = in_memory.or_else(|| {
+            let space = &self.spaces.get(&pid)?.code;
+            let region = space.region(space.find(at)?)?;
+            read_file(&region.name, region.file_offset + (at - region.range.start), &mut code)
+        })?;
+        (len == code.len()).then(|| syscall::entry(&code))
+    }
+
     fn at(&mut self, pid: u32, ip: u64) -> Use {
         let Some(space) = self.spaces.get_mut(&pid) else { return Use::Unknown };
         let region = space.code.find(ip).and_then(|index| space.code.region(index));
@@ -104,9 +118,8 @@ impl Decoder {
                 let known = self.files.entry(region.name.clone()).or_default();
                 *known.entry(offset).or_insert_with(|| {
                     let mut bytes = [0; INSTRUCTION_MAX];
-                    let len = process_memory::read(pid as i32, ip, &mut bytes).ok().or_else(|| {
-                        std::fs::File::open(&*region.name).ok()?.read_at(&mut bytes, offset).ok()
-                    });
+                    let in_memory = process_memory::read(pid as i32, ip, &mut bytes).ok();
+                    let len = in_memory.or_else(|| read_file(&region.name, offset, &mut bytes));
                     decode(&bytes[..len.unwrap_or(0)])
                 })
             }
@@ -117,6 +130,10 @@ impl Decoder {
             }),
         }
     }
+}
+
+fn read_file(name: &str, offset: u64, bytes: &mut [u8]) -> Option<usize> {
+    std::fs::File::open(name).ok()?.read_at(bytes, offset).ok()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -183,6 +200,15 @@ mod tests {
         assert_eq!(decoder.access(fault(0x30_0000)), None);
         assert_eq!(decoder.access(fault(ip)), Some(Access::Execute));
         assert_eq!(decoder.access(Fault { registers: None, ..fault(0x20_0000) }), None);
+    }
+
+    #[test]
+    fn a_system_call_is_known_by_the_code_before_it() {
+        let decoder = Decoder::default();
+        let entry = |code: &[u8]| decoder.entry(std::process::id(), code.as_ptr_range().end as u64);
+        assert_eq!(entry(&[0xb8, 27, 0, 0, 0, 0x0f, 0x05]), Some("mincore"));
+        assert_eq!(entry(&[0x90, 0x90, 0x90, 0x90, 0xc6, 0x00, 0x01]), Some(syscall::FAULT));
+        assert_eq!(decoder.entry(std::process::id(), 7), None);
     }
 
     #[test]

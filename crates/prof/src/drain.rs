@@ -355,13 +355,15 @@ impl Drain {
                 }
                 return self.records.push(record);
             }
-            What::LockWait { wait_ns, .. } => {
+            What::LockWait { wait_ns, by, .. } => {
                 let wanted_ns =
                     self.stacks.as_mut().and_then(|stacks| stacks.lock_wanted.remove(&record.tid));
                 *wait_ns = wanted_ns.map_or(0, |wanted_ns| record.time_ns.saturating_sub(wanted_ns));
                 if *wait_ns < t::LOCK_WAIT_NS {
                     return;
                 }
+                let ip = sample.and_then(|sample| sample.user_ip());
+                *by = ip.and_then(|ip| self.decoder.entry(pid, ip)).map(str::to_owned);
             }
             What::Map(map) => {
                 self.decoder.map(pid, map);
@@ -543,8 +545,10 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
             What::Sample { addr, ip, kernel, major: true, access, stack, weight: 1, mapped_bytes }
         }
         Role::Cpu => What::Cpu { kernel, stack },
-        Role::LockWanted => What::LockWait { write: false, wait_ns: 0 },
-        Role::LockTaken(at) => What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0 },
+        Role::LockWanted => What::LockWait { write: false, wait_ns: 0, by: None },
+        Role::LockTaken(at) => {
+            What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0, by: None }
+        }
         Role::Switches | Role::Tasks => return None,
     };
     let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };

@@ -7,7 +7,8 @@
 //! Method: every price is measured once per round, in changing order, on memory that was touched just before
 //! (guest-warm). Single touches are timed with the tick counter; a round takes their median, so preemption
 //! does not count. Calls are timed by the CPU time of the process. The figure is the median of the rounds.
-//! Every touch price also counts its faults; if they don't match, it reports that instead of a figure.
+//! Every touch price also counts its faults; if they don't match, it reports that instead of a figure. Memory that the
+//! host does not back is touched before everything else (`cold`).
 //!
 //! It does not judge, or measure a program (`faultless stat`). Other running threads of the process
 //! are charged to the calls.
@@ -63,13 +64,15 @@ const MIN_ROUNDS: usize = 3;
 /// After this time no further round begins, ns: all of `faultless doctor` must end within 15 s.
 const BUDGET_NS: u64 = 5_000_000_000;
 
-/// Measures all prices. After each round, calls `progress` with the rounds done and the rounds in all.
+/// Measures all prices. Before each round, calls `progress` with the rounds done and the rounds in all.
 pub fn measure(host: &Host, mut progress: impl FnMut(usize, usize)) -> Prices {
+    progress(0, ROUNDS + 1);
+    let fresh = cold::touch(host);
     let mut cells = cells::all(host);
     let mut bench = Bench::new(host);
     let begin_ns = counters::now_ns();
     for round in 0..ROUNDS {
-        progress(round, ROUNDS + 1);
+        progress(round + 1, ROUNDS + 1);
         if round >= MIN_ROUNDS && counters::now_ns() - begin_ns > BUDGET_NS {
             break;
         }
@@ -81,13 +84,12 @@ pub fn measure(host: &Host, mut progress: impl FnMut(usize, usize)) -> Prices {
             cells[at % count].measure(&mut bench);
         }
     }
-    progress(ROUNDS, ROUNDS + 1);
     let mut prices = Prices {
         list: cells.into_iter().map(|cell| cell.price(&bench)).collect(),
         page_bytes: faultless_os::page::size() as u64,
     };
-    prices.list.push(cold::price(host, prices.ns("first_touch")));
-    progress(ROUNDS + 1, ROUNDS + 1);
+    let cold = cold::prices(host, &fresh, &prices);
+    prices.list.extend(cold);
     prices
 }
 

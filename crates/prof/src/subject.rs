@@ -13,7 +13,7 @@ use faultless_os::activity::Activity;
 use faultless_os::counters::{Rusage, now_ns};
 use faultless_os::procfs::{self, Stat};
 use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
-use faultless_trace::observation::{Exit, Map, Record, What};
+use faultless_trace::observation::{Exit, Map, Record, SourceNote, What};
 
 use crate::facts;
 use crate::request::{Attach, Failure, Sources, Until, not_started};
@@ -222,6 +222,8 @@ pub(crate) struct Attached {
     /// Its command line; its name where it has none.
     pub(crate) command: Vec<String>,
     pub(crate) tids: Vec<i32>,
+    /// Whether its mappings can be read. perf_event_open(2) may be allowed without: CAP_PERFMON is enough for it.
+    shows_maps: bool,
 }
 
 /// Opens a session on running processes and begins it, if that sees enough. Out: the processes as they were, the
@@ -243,13 +245,35 @@ pub(crate) fn attach(
     for pid in gone {
         session.note(&format!("process {pid}"), false, "it had ended before it could be watched");
     }
+    let hidden: Vec<u32> =
+        attached.iter().filter(|process| !process.shows_maps).map(|process| process.pid).collect();
     if !is_enough(&session) {
-        return Err(Failure::NotWatched(first, session.denied()));
+        let refused = hidden.first().map(|&pid| no_right(pid));
+        return Err(refused.unwrap_or_else(|| Failure::NotWatched(first, session.denied())));
+    }
+    if !hidden.is_empty() {
+        session.note(SourceNote::MAPPINGS, false, &no_mappings(&hidden));
     }
     let begin_ns = now_ns();
     let running = Running::begin(&attached, attach.until, begin_ns)?;
     session.begin();
     Ok((attached, session, Subject::Running(running), begin_ns))
+}
+
+/// There is no right to watch it, and whose it is.
+fn no_right(pid: u32) -> Failure {
+    let own_user = procfs::owner(std::process::id());
+    Failure::NoRight(pid, procfs::owner(pid).filter(|&user| own_user != Some(user)))
+}
+
+/// What is not known of processes whose mappings can't be read.
+fn no_mappings(pids: &[u32]) -> String {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    format!(
+        "no right to read /proc/{}/maps: faults in memory that was mapped before have no kind, and code has no \
+         names; CAP_SYS_PTRACE shows them",
+        pids.join(",")
+    )
 }
 
 /// Looks at all of them. One of several may have ended since somebody listed them, as a server's workers do; these are
@@ -311,14 +335,9 @@ impl Attached {
         if tids.is_empty() || stat.has_ended() {
             return Err(Failure::NoProcess(pid));
         }
-        let own_user = procfs::owner(std::process::id());
-        if procfs::mappings(pid).is_none() {
-            let other = procfs::owner(pid).filter(|&user| own_user != Some(user));
-            return Err(Failure::NoRight(pid, other));
-        }
         let command = procfs::command(pid).filter(|words| !words.is_empty());
         let command = command.or_else(|| Some(vec![procfs::name(pid, pid)?])).unwrap_or_default();
-        Ok(Self { pid, stat, command, tids })
+        Ok(Self { pid, stat, command, tids, shows_maps: procfs::mappings(pid).is_some() })
     }
 
     fn name(&self) -> String {

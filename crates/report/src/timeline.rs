@@ -245,7 +245,7 @@ fn legend(shown: &[Shown<'_>]) -> Markup {
                 span title=(words(state).1) { i.(format!("s{}", state as usize)) {} (state_name(state)) }
             }
             @if shown.iter().any(|one| one.timeline.lanes.iter().any(|lane| !lane.lock_waits.is_empty())) {
-                span title="waiting for the lock of the address space, as mmap, munmap and brk do" { i.lock {} "mmap_lock wait" }
+                span title="waiting for the lock of the address space, as mmap, munmap, brk, mprotect and madvise do, and faults in older kernels" { i.lock {} "mmap_lock wait" }
             }
             @if shown.iter().any(|one| one.timeline.classes.iter().any(|class| class.in_flight == 0)) {
                 span title="estimated from sampled faults, each standing for many" { i.estimate {} "faults, from samples" }

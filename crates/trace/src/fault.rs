@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
-use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
+use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_HARMS_NS, READING_NS};
 
 /// One recorded fault.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,14 +126,16 @@ impl Faults {
     }
 
     /// Sets `interrupted` if a counter may have been read: reading one interrupts the processor that runs the
-    /// program.
+    /// program. Long faults are kept: leaving them out would leave out the longest most often.
     fn find_interrupted(&mut self, observation: &Observation) {
         let edges = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
         let mut read_ns: Vec<u64> =
             edges.chain(observation.levels.iter().map(|level| level.time_ns)).collect();
         read_ns.sort_unstable();
         for fault in self.each() {
-            let Some(duration_ns) = fault.duration_ns else { continue };
+            let Some(duration_ns) = fault.duration_ns.filter(|_| fault.on_cpu_ns() < READING_HARMS_NS) else {
+                continue;
+            };
             let end_ns = fault.enter_ns.saturating_add(duration_ns);
             let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);
             fault.interrupted = read_ns.get(next).is_some_and(|&ns| ns <= end_ns.saturating_add(READING_NS));
@@ -156,6 +158,11 @@ impl Fault {
     /// Entry to end as read, if the time is representative of other faults.
     pub(crate) fn reading_ns(&self) -> Option<u64> {
         self.duration_ns.filter(|_| !self.interrupted)
+    }
+
+    /// The part of its duration that it had a processor, as far as thread switches show.
+    pub(crate) fn on_cpu_ns(&self) -> u64 {
+        self.duration_ns.unwrap_or(0).saturating_sub(self.preempted_ns).saturating_sub(self.blocked_ns)
     }
 }
 
@@ -334,11 +341,15 @@ mod tests {
     fn a_fault_near_a_reading_of_a_counter_is_timed_but_speaks_for_no_other() {
         let window =
             |begin_ns| Window { begin_ns, end_ns: begin_ns + 1_000_000, faults: 3, recorded: true, lost: 0 };
-        let at = |time_ns, addr| [enter(time_ns, 1, addr), end(time_ns + 1000, 1, addr)];
-        let records = [at(500_000, 0x5000), at(995_000, 0x6000), at(1_500_000, 0x7000)].concat();
-        let faults = observe(records, vec![window(0), window(1_000_000)]);
-        let found: Vec<_> = faults.faults.iter().map(|f| (f.duration_ns, f.reading_ns())).collect();
-        assert_eq!(found, [(Some(1000), Some(1000)), (Some(1000), None), (Some(1000), Some(1000))]);
+        let found = |ns| {
+            let at = |time_ns, addr| [enter(time_ns, 1, addr), end(time_ns + ns, 1, addr)];
+            let records = [at(500_000, 0x5000), at(995_000, 0x6000), at(1_500_000, 0x7000)].concat();
+            let faults = observe(records, vec![window(0), window(1_000_000)]).faults;
+            faults.iter().map(|fault| (fault.duration_ns, fault.reading_ns())).collect::<Vec<_>>()
+        };
+        let [short, long] = [1_000, 200_000].map(Some);
+        assert_eq!(found(1_000), [(short, short), (short, None), (short, short)]);
+        assert_eq!(found(200_000), [(long, long); 3], "a reading changes no long fault");
     }
 
     #[test]

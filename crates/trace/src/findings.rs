@@ -165,7 +165,7 @@ pub enum Next {
 pub type Beyond = (Kind, u64, Option<f64>);
 
 /// Waits for `mmap_lock`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWaits {
     /// How many.
     pub waits: u64,
@@ -173,6 +173,9 @@ pub struct LockWaits {
     pub time_ns: u64,
     /// The longest, ns.
     pub longest_ns: u64,
+    /// The system calls that waited, or faults, and how long, ns; the longest first. Some may not be known.
+    #[serde(default)]
+    pub by: Vec<(String, u64)>,
 }
 
 /// What the figures rest on.
@@ -386,14 +389,21 @@ fn missing(
 }
 
 fn lock_waits(recording: &Recording) -> [LockWaits; 2] {
-    let mut found = [LockWaits::default(); 2];
+    let mut found = [LockWaits::default(), LockWaits::default()];
     for record in &recording.observation.records {
-        if let What::LockWait { write, wait_ns } = record.what {
-            let waits = &mut found[usize::from(write)];
-            waits.waits += 1;
-            waits.time_ns = waits.time_ns.saturating_add(wait_ns);
-            waits.longest_ns = waits.longest_ns.max(wait_ns);
+        let What::LockWait { write, wait_ns, by } = &record.what else { continue };
+        let waits = &mut found[usize::from(*write)];
+        waits.waits += 1;
+        waits.time_ns = waits.time_ns.saturating_add(*wait_ns);
+        waits.longest_ns = waits.longest_ns.max(*wait_ns);
+        let Some(by) = by else { continue };
+        match waits.by.iter_mut().find(|(known, _)| known == by) {
+            Some((_, time_ns)) => *time_ns = time_ns.saturating_add(*wait_ns),
+            None => waits.by.push((by.clone(), *wait_ns)),
         }
+    }
+    for waits in &mut found {
+        waits.by.sort_by_key(|(_, time_ns)| std::cmp::Reverse(*time_ns));
     }
     found
 }
@@ -401,6 +411,28 @@ fn lock_waits(recording: &Recording) -> [LockWaits; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::Record;
+
+    #[test]
+    fn waits_for_the_lock_are_added_up_by_what_waited() {
+        let wait = |write, wait_ns, by: Option<&str>| Record {
+            time_ns: 0,
+            pid: 1,
+            tid: 1,
+            what: What::LockWait { write, wait_ns, by: by.map(str::to_owned) },
+        };
+        let mut recording = Recording::default();
+        recording.observation.records = vec![
+            wait(false, 10, Some("faults")),
+            wait(false, 20, Some("mincore")),
+            wait(true, 5, None),
+            wait(false, 15, Some("faults")),
+        ];
+        let [reading, writing] = lock_waits(&recording);
+        assert_eq!((reading.waits, reading.time_ns, reading.longest_ns), (3, 45, 20));
+        assert_eq!(reading.by, [("faults".to_owned(), 25), ("mincore".to_owned(), 20)]);
+        assert_eq!((writing.waits, writing.by), (1, Vec::new()));
+    }
 
     #[test]
     fn call_sites_make_their_share_of_the_time_that_the_answer_names() {

@@ -346,10 +346,12 @@ pub enum What {
     },
     /// The thread has waited for the lock of the address space (`mmap_lock`) up to now.
     LockWait {
-        /// For writing: by mmap, munmap, brk.
+        /// For writing: to change mappings. Faults, mincore and MADV_DONTNEED take it for reading.
         write: bool,
         /// How long.
         wait_ns: u64,
+        /// The system call that waited, or `faults`; `None` if that is not known.
+        by: Option<String>,
     },
     /// A block was allocated.
     Alloc {
@@ -483,6 +485,8 @@ pub struct SourceNote {
 impl SourceNote {
     /// The note of a source that was not requested.
     pub const NOT_ASKED_FOR: &str = "not asked for";
+    /// The mappings of a process that ran before. Noted if they can't be read.
+    pub const MAPPINGS: &str = "/proc/PID/maps";
 }
 
 impl std::fmt::Display for Exit {

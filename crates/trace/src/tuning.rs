@@ -84,6 +84,8 @@ pub(crate) const READING_NS: u64 = 30_000;
 /// The same after it, ns.
 /// Noticed by `text_of_a_short_run_gives_ranges` of `report`.
 pub(crate) const READING_BEHIND_NS: u64 = 20_000;
+/// A longer fault is not changed by a reading, which adds some 5 us, ns. Most faults of 5 ms hold one.
+pub(crate) const READING_HARMS_NS: u64 = 50_000;
 
 /// Recorded faults in one piece of a long recorded window. Enough for a mix of kinds, and few enough that a
 /// program's start (about 1000 faults of the loader and the libraries) is a piece of its own.

@@ -3,6 +3,8 @@
 //! In: process ids, a control group, a time, and the words of the command line. Out: a [`Target`], or one line that
 //! says which word is no process.
 
+mod cgroup;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +22,8 @@ pub(crate) struct Args {
     /// ended.
     #[arg(short, long, value_name = "PID,...", value_parser = pids)]
     pid: Vec<Pids>,
-    /// Watch the processes that are in this control group now, and their future children.
+    /// Watch the processes that are in this control group now, and their future children. PATH as /proc/PID/cgroup
+    /// prints it, or a folder below /sys/fs/cgroup.
     #[arg(long, value_name = "PATH", conflicts_with = "pid", value_hint = clap::ValueHint::DirPath)]
     cgroup: Option<PathBuf>,
     /// Stop watching after this time, such as 10s or 500ms.
@@ -44,7 +47,7 @@ impl Args {
     /// ids too: `-p $(pidof program)` gives several.
     pub(crate) fn target(&self, command: Vec<OsString>) -> Result<Target, Failure> {
         let mut pids = match &self.cgroup {
-            Some(path) => members(path)?,
+            Some(path) => cgroup::members(Path::new("/"), path)?,
             None => self.pid.iter().flat_map(|pids| pids.0.iter().copied()).collect(),
         };
         if pids.is_empty() {
@@ -85,33 +88,3 @@ fn pids(word: &str) -> Result<Pids, String> {
     let pids: Vec<u32> = parts.map(super::pid).collect::<Result<_, _>>()?;
     if pids.is_empty() { Err(super::NO_PID.into()) } else { Ok(Pids(pids)) }
 }
-
-/// The processes of a control group and of those below it.
-fn members(path: &Path) -> Result<Vec<u32>, Failure> {
-    let folder = if path.is_absolute() && path.join(PROCS).exists() {
-        path.to_owned()
-    } else {
-        Path::new(CGROUPS).join(path.strip_prefix("/").unwrap_or(path))
-    };
-    let mut pids = Vec::new();
-    let mut folders = vec![folder.clone()];
-    while let Some(folder) = folders.pop() {
-        let Ok(text) = std::fs::read_to_string(folder.join(PROCS)) else { continue };
-        pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        folders.extend(entries.map(|entry| entry.path()).filter(|path| path.join(PROCS).exists()));
-    }
-    let own = std::process::id();
-    pids.retain(|pid| *pid != own);
-    match (pids.is_empty(), folder.join(PROCS).exists()) {
-        (false, _) => Ok(pids),
-        (true, true) => Err(Failure(format!("{}: no process in this control group", path.display()))),
-        (true, false) => Err(Failure(format!(
-            "{}: no such control group; /proc/PID/cgroup names that of a process",
-            path.display()
-        ))),
-    }
-}
-
-const CGROUPS: &str = "/sys/fs/cgroup";
-const PROCS: &str = "cgroup.procs";

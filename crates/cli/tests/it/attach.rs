@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use faultless_wants as wants;
 
-use crate::{FAULTLESS, text};
+use crate::{FAULTLESS, machine, text};
 
 /// A process that faults from now on, until it is dropped.
 struct Faulting(Child);
@@ -94,6 +94,34 @@ fn one_of_several_processes_may_have_ended() {
     let none = faultless(&["stat", "-p", "4194305,4194306"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("4194305: no such process"));
+}
+
+/// As process 1 of some virtual machines is. A mount stands for the missing right: in a place of its own another file
+/// lies over the mappings, and no read of that succeeds.
+#[test]
+fn a_process_whose_mappings_cannot_be_read_is_watched_and_one_line_says_what_is_missing() {
+    if !machine::root("only root can hide the mappings of a process") {
+        return;
+    }
+    let (one, folder) = (Faulting::begin(), tempfile::tempdir().unwrap());
+    let pid = one.pid();
+    let script = format!("mount --bind /proc/{pid}/mem /proc/{pid}/maps && exec \"$@\"");
+    let watch = |verb: &[&str]| {
+        let words = [&["-m", "sh", "-c", &script, "sh", FAULTLESS], verb, &["-p", &pid, "--for", "300ms"]];
+        Command::new("unshare").args(words.concat()).current_dir(folder.path()).output().unwrap()
+    };
+    let out = watch(&["stat", "--json"]);
+    let Some(stat) = answer(&out) else { return };
+    assert!(faults(&stat) > 100, "{stat}");
+    let missing = format!("no right to read /proc/{pid}/maps: ");
+    let told = stat["notes"].as_array().unwrap().iter().filter(|note| note.to_string().contains(&missing));
+    assert_eq!(told.count(), 1, "{stat}");
+    let said = text(&watch(&["stat"]).stderr);
+    assert!(said.contains(&missing), "{said}");
+    let said = text(&watch(&["record"]).stderr);
+    assert_eq!(said.lines().filter(|line| line.contains(&missing)).count(), 1, "{said}");
+    let report = faultless(&["report", folder.path().join("faultless.trace").to_str().unwrap()]);
+    assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod interpose_programs;
 mod interpose_record;
 mod interpose_small;
 mod interposed;
+mod locks;
 mod machine;
 mod man;
 mod output;

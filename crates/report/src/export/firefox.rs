@@ -213,7 +213,7 @@ impl<'a> Document<'a> {
             let Some(&thread) = self.threads.get(&(record.pid, record.tid)) else { continue };
             let time = self.time(record.time_ns);
             match record.what {
-                What::LockWait { write, wait_ns } => {
+                What::LockWait { write, wait_ns, .. } => {
                     let begin = self.time(record.time_ns.saturating_sub(wait_ns));
                     let marker = LockWait { write };
                     self.out.add_marker(thread, fx::MarkerTiming::Interval(begin, time), marker);

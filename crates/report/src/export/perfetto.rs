@@ -206,7 +206,7 @@ impl Trace<'_> {
                     };
                     self.event(record.time_ns, begin)?;
                 }
-                What::LockWait { write, wait_ns } => {
+                What::LockWait { write, wait_ns, .. } => {
                     let track = match tracks.locks {
                         Some(track) => track,
                         None => *tracks.locks.insert(self.child("mmap_lock", tracks.faults)?),

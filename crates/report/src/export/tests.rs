@@ -45,7 +45,7 @@ pub(super) fn recording() -> Recording {
         record(1_000_100, 11, What::Name("wor;ker\u{1b}".to_owned())),
         record(1_000_200, 10, What::Alloc { addr: 0x7000, len_bytes: 8192, stack: Some(1) }),
         record(1_000_300, 11, What::Switch { out: false, preempted: false }),
-        record(1_500_000, 11, What::LockWait { write: true, wait_ns: 400_000 }),
+        record(1_500_000, 11, What::LockWait { write: true, wait_ns: 400_000, by: None }),
         record(1_600_000, 10, What::Cpu { kernel: false, stack: Some(0) }),
         record(1_700_000, 11, What::Switch { out: true, preempted: true }),
         record(1_900_000, 10, What::Free { addr: 0x7000 }),

@@ -352,19 +352,28 @@ pub(super) fn threads(findings: &Findings, palette: Palette, width: usize) -> Ve
         return Vec::new();
     }
     let mut lines = verdict_lines(&findings.serialisation, palette, width);
-    let waits = |(what, waits): (&str, &LockWaits)| {
-        format!(
-            "mmap_lock for {what}: {}, {}, the longest {}",
-            Count(waits.waits).of("wait"),
-            Nanos(waits.time_ns as f64),
-            Nanos(waits.longest_ns as f64)
-        )
-    };
-    let both = ["reading (faults)", "writing (mmap, munmap, brk)"].into_iter().zip(&findings.lock_waits);
-    lines.extend(
-        both.filter(|(_, found)| found.waits > 0).flat_map(|both| hang("   ", 5, &waits(both), width)),
-    );
+    let both = LOCK_TAKERS.into_iter().zip(&findings.lock_waits).filter(|(_, waits)| waits.waits > 0);
+    lines.extend(both.flat_map(|(takers, waits)| hang("   ", 5, &lock_waits(takers, waits), width)));
     headed("Waiting", palette, lines)
+}
+
+/// How `mmap_lock` is taken, and what takes it so.
+const LOCK_TAKERS: [(&str, &str); 2] = [
+    ("reading", "faults, mincore, madvise (MADV_DONTNEED) and others"),
+    ("writing", "mmap, munmap, brk, mprotect, madvise (MADV_HUGEPAGE) and others"),
+];
+
+/// Waits for `mmap_lock`, by what waited. Older recordings do not tell that.
+fn lock_waits((how, takers): (&str, &str), waits: &LockWaits) -> String {
+    let by = waits.by.iter().map(|(by, time_ns)| format!("{by} {}", Nanos(*time_ns as f64)));
+    let by = by.collect::<Vec<_>>().join(", ");
+    format!(
+        "mmap_lock for {how}: {}, {}, the longest {}: {}",
+        Count(waits.waits).of("wait"),
+        Nanos(waits.time_ns as f64),
+        Nanos(waits.longest_ns as f64),
+        if by.is_empty() { takers } else { &by }
+    )
 }
 
 /// The kernel's time by side and phase.
@@ -411,4 +420,27 @@ pub(super) fn coverage(findings: &Findings) -> Option<String> {
         parts.push("user mode only (:u)".to_owned());
     }
     Some(parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_mmap_lock_is_told_by_what_waited_and_else_by_all_that_may() {
+        let waits = |by: &[(&str, u64)]| LockWaits {
+            waits: 3,
+            time_ns: 40_000,
+            longest_ns: 30_000,
+            by: by.iter().map(|(by, ns)| ((*by).to_owned(), *ns)).collect(),
+        };
+        let [reading, writing] = LOCK_TAKERS;
+        assert_eq!(
+            lock_waits(reading, &waits(&[("mincore", 30_000), ("faults", 10_000)])),
+            "mmap_lock for reading: 3 waits, 40.0 us, the longest 30.0 us: mincore 30.0 us, faults 10.0 us"
+        );
+        let unknown = [reading, writing].map(|takers| lock_waits(takers, &waits(&[])));
+        assert!(unknown[0].ends_with(": faults, mincore, madvise (MADV_DONTNEED) and others"), "{unknown:?}");
+        assert!(unknown[1].contains("munmap, brk, mprotect, madvise (MADV_HUGEPAGE)"), "{unknown:?}");
+    }
 }

@@ -40,7 +40,7 @@ fn recording(recorded_ns: u64) -> Recording {
     // The sixth fault.
     push(3_002_000, 2, switch(true, false));
     push(3_010_000, 2, switch(false, false));
-    push(3_500_000, 1, What::LockWait { write: true, wait_ns: 30_000 });
+    push(3_500_000, 1, What::LockWait { write: true, wait_ns: 30_000, by: None });
     push(5_100_000, 1, switch(true, true));
     push(5_300_000, 1, switch(false, false));
     push(6_500_000, 2, What::Cpu { kernel: false, stack: Some(1) });

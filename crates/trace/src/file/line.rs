@@ -96,7 +96,7 @@ lines! {
     }
     "cpu" Cpu { kernel: bool, stack: Option<u32> }
     "switch" Switch { out: bool, preempted: bool }
-    "lock_wait" LockWait { write: bool, wait_ns: u64 }
+    "lock_wait" LockWait { write: bool, wait_ns: u64, #[serde(default)] by: Option<String> }
     "alloc" Alloc { addr: u64, len_bytes: u64, stack: Option<u32> }
     "free" Free { addr: u64 }
     "move" Move { from: u64, addr: u64, len_bytes: u64, stack: Option<u32> }

@@ -184,14 +184,13 @@ impl Prices {
 
     /// CPU time. Without switches a major fault's is not known, and counts as none.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
-        let reading_ns = fault.reading_ns()?;
+        fault.reading_ns()?;
         if fault.kind == Kind::Major && !self.tells_switches {
             return Some(0.0);
         }
-        let on_cpu_ns = reading_ns.saturating_sub(fault.preempted_ns).saturating_sub(fault.blocked_ns);
         let offset_ns = self.offset_ns[fault.kind as usize];
         // A trap from kernel mode has next to nothing outside the two time stamps.
-        Some(on_cpu_ns as f64 - if fault.kernel { offset_ns.max(0.0) } else { offset_ns })
+        Some(fault.on_cpu_ns() as f64 - if fault.kernel { offset_ns.max(0.0) } else { offset_ns })
     }
 
     /// How long a fault waited, ns, if that is known. Without switches a major fault's whole time is a wait.

@@ -1,11 +1,11 @@
 //! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
-use super::missing::{Part, missing};
+use super::missing::{Part, denied, missing};
 use super::{FaultTime, Kind, KindRow, Source, Stat, kernel_time, serial};
 use crate::avoid;
 use crate::fault::Faults;
 use crate::measurement::{Count, Percent};
-use crate::observation::{Calibration, Observation};
+use crate::observation::{Calibration, Observation, SourceNote};
 use crate::profile::{Profile, Totals};
 use crate::recording::Stacks;
 use crate::tuning::LOST_SHARE;
@@ -106,7 +106,7 @@ fn wide(time: &FaultTime) -> Option<String> {
 }
 
 fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = denied(&observation.sources, SourceNote::MAPPINGS).into_iter().collect();
     let in_windows =
         faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
     // A ring reports a loss with the next record, so the last loss is only in the events' counts.

@@ -107,7 +107,7 @@ impl Threads {
             // It runs, so the record of its switch was lost.
             What::Enter { .. } if has_switches => thread.switch_to(time_ns, SchedState::On),
             What::Name(name) => thread.lane.name.clone_from(name),
-            What::LockWait { write, wait_ns } => thread.lane.lock_waits.push((time_ns, *wait_ns, *write)),
+            What::LockWait { write, wait_ns, .. } => thread.lane.lock_waits.push((time_ns, *wait_ns, *write)),
             What::Cpu { stack, .. } => thread.lane.cpu.push((time_ns, *stack)),
             What::Exit => {
                 thread.lane.end_ns = time_ns;

@@ -41,18 +41,11 @@ fn hidden_sys(host: &Host, _: &Prices) -> Option<Row> {
 /// The hypervisor's behaviour is measured, since it is not documented.
 fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
     let name = host.hypervisor.clone()?;
-    let cold = prices.list.iter().find(|price| price.id == "first_touch_guest_cold");
-    let meaning = match (cold.map(|price| &price.outcome), prices.ns("first_touch")) {
-        (Some(Outcome::Measured(summary)), Some(warm)) => format!(
-            "memory that the host does not back yet faults twice: {} per base page instead of {} ({:.1}x)",
-            Nanos(summary.median),
-            Nanos(warm),
-            summary.median / warm
-        ),
-        (Some(Outcome::CannotSay(reason)), _) => {
+    let meaning = match cold_prices(prices) {
+        Ok(prices) => format!("memory that the host does not back yet faults twice: {prices}"),
+        Err(reason) => {
             format!("memory that the host does not back yet would fault twice; price: cannot say ({reason})")
         }
-        _ => "memory that the host does not back yet faults twice".into(),
     };
     let nested = if host.kernel.parameter("nested_pvm").is_some() { ", nested_pvm" } else { "" };
     Some(
@@ -62,6 +55,27 @@ fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
             )
             .source("measured here"),
     )
+}
+
+/// What touches cost that fault in the host too, beside warm ones; else why that is not known.
+fn cold_prices(prices: &Prices) -> Result<String, String> {
+    let mut reason = "not measured".to_owned();
+    let mut known = Vec::new();
+    for (kind, unit) in [("first_touch", "base page"), ("thp_touch", "THP")] {
+        let id = format!("{kind}_guest_cold");
+        let cold = prices.list.iter().find(|price| price.id == id).map(|price| &price.outcome);
+        match (cold, prices.ns(kind)) {
+            (Some(Outcome::Measured(cold)), Some(warm)) => known.push(format!(
+                "{} per {unit} instead of {} ({:.1}x)",
+                Nanos(cold.median),
+                Nanos(warm),
+                cold.median / warm
+            )),
+            (Some(Outcome::CannotSay(why)), _) => reason.clone_from(why),
+            _ => {}
+        }
+    }
+    if known.is_empty() { Err(reason) } else { Ok(known.join(", ")) }
 }
 
 /// VIRTIO_BALLOON_F_REPORTING (5.7) is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h).
@@ -196,6 +210,8 @@ fn debug_kernel(host: &Host, _: &Prices) -> Option<Row> {
 mod tests {
     use super::*;
     use faultless_os::host::{Balloon, Kernel, Release};
+    use faultless_prof::price::Price;
+    use faultless_trace::measurement::Summary;
 
     fn kernel(release: &str, cmdline: &str) -> Host {
         let kernel =
@@ -220,6 +236,34 @@ mod tests {
         host.balloon = Some(Balloon { free_page_reporting: true, reporting_order: Some(0) });
         let value = reporting(&host, &Prices::default()).unwrap().value;
         assert_eq!(value, format!("on, blocks of {} and more", Bytes(faultless_os::page::size() as u64)));
+    }
+
+    #[test]
+    fn memory_that_the_host_took_back_has_a_price_for_each_size_of_page_or_a_reason() {
+        let price = |id: &str, outcome| Price {
+            id: id.into(),
+            what: String::new(),
+            page_bytes: 1,
+            resolution_ns: 0.0,
+            outcome,
+        };
+        let measured = |median| Outcome::Measured(Summary { median, mad: 0.0, min: median, n: 3 });
+        let meaning = |cold: [Outcome; 2]| {
+            let [base, thp] = cold;
+            let list = vec![
+                price("first_touch", measured(1_000.0)),
+                price("thp_touch", measured(200_000.0)),
+                price("first_touch_guest_cold", base),
+                price("thp_touch_guest_cold", thp),
+            ];
+            let host = Host { hypervisor: Some("KVM".into()), ..Host::default() };
+            virtual_machine(&host, &Prices { list, page_bytes: 4096 }).unwrap().meaning
+        };
+        let both = meaning([measured(11_000.0), measured(5_000_000.0)]);
+        assert!(both.contains("11.0 us per base page instead of 1.00 us (11.0x)"), "{both}");
+        assert!(both.contains("5.00 ms per THP instead of 200 us (25.0x)"), "{both}");
+        let none = meaning([1, 2].map(|_| Outcome::CannotSay("the host had backed it".into())));
+        assert!(none.ends_with("cannot say (the host had backed it)"), "{none}");
     }
 
     #[test]
