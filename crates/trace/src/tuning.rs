@@ -311,3 +311,7 @@ pub(crate) const GATE_SITE_SHARE: f64 = 0.002;
 pub(crate) const GATE_GROWTH_SHARE: f64 = 0.1;
 /// Sites that are named at most.
 pub(crate) const GATE_SITES: usize = 5;
+
+/// Threads whose names differ in a number that are drawn and listed one by one; more are one lane, or one row. Chosen: half
+/// a screen of lanes.
+pub const THREADS_SHOWN: usize = 16;
