@@ -134,11 +134,6 @@ fn labels(out: &mut String, advice: &Advice, style: &Style) {
     }
 }
 
-/// The [`Advice`] as JSON. `schema` is the version of the document.
-pub fn json(advice: &Advice) -> String {
-    text::json(advice)
-}
-
 /// The wall time of each arm as bars, with the time and ratio of the table.
 pub fn svg(advice: &Advice) -> String {
     let bar = |(index, score): (usize, &Score)| {

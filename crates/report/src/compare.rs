@@ -36,11 +36,6 @@ pub fn text(comparison: &Comparison, colour: bool, columns: Option<usize>) -> St
     lines.join("\n") + "\n"
 }
 
-/// The [`Comparison`] as JSON. `schema` is the version of the document.
-pub fn json(comparison: &Comparison) -> String {
-    text::json(comparison)
-}
-
 /// The elapsed time of each command as bars with 95 % intervals.
 pub fn svg(comparison: &Comparison) -> String {
     let bars: Vec<Bar> = comparison

@@ -1,9 +1,12 @@
-//! The answer of `faultless stat`, as text and as JSON.
+//! The answer of `faultless stat`, as text.
 //!
 //! In: a [`Stat`]. Out: the answer in a sentence; what the program used; faults by kind; what to do next.
 //! These fit the first screen of 24 lines of 80 columns. Below come the time of one fault, what is avoidable,
 //! whether threads wait, and the kernel's phases. Empty blocks are not printed; [`explain`] says why they are
 //! empty, and how the figures came about. It decides nothing: the [`Stat`] holds every figure.
+//!
+//! In its JSON, the faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
+//! `beyond_wait4.faults` if the events counted more than `wait4`.
 
 mod explain;
 mod next;
@@ -17,10 +20,10 @@ use faultless_trace::Stat;
 
 pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use next::{NOTHING, takes_little};
-pub use repeated::{repeated, repeated_json};
+pub use repeated::repeated;
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
-pub use tick::{json_line, tick, tick_json};
+pub use tick::tick;
 
 use crate::palette::Palette;
 use crate::table::{Room, SCREEN, WIDTH, clip, wrap};
@@ -104,14 +107,4 @@ fn rests_on(stat: &Stat) -> Vec<String> {
         said.push(section::added(stat.recorder_ns));
     }
     said
-}
-
-/// [`Stat`] as JSON.
-///
-/// `schema` is [`Stat::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't raise
-/// it. Units end the names (`_ns`, `_bytes`); `seconds` are seconds. Shares go from 0 to 1. Absent figures
-/// are `null`. The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
-/// `beyond_wait4.faults` if the events counted more than `wait4`.
-pub fn json(stat: &Stat) -> String {
-    text::json(stat)
 }

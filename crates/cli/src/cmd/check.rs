@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         file.write(&report::markdown(&checked))?;
     }
     let text = match args.json {
-        true => report::json(&checked),
+        true => faultless_report::json(&checked),
         false => report::text(&checked, std::io::stdout().is_terminal()),
     };
     emit(text.as_bytes(), ExitCode::from(u8::from(checked.over)))

@@ -65,11 +65,6 @@ pub fn repeated(found: &Repeated, colour: bool, columns: Option<usize>) -> Strin
     ])
 }
 
-/// [`Repeated`] as JSON.
-pub fn repeated_json(found: &Repeated) -> String {
-    text::json(found)
-}
-
 fn number(value: f64) -> String {
     advice::count(value).to_string()
 }
