@@ -12,12 +12,12 @@ use faultless_trace::stat::Interval;
 use crate::advice::{self, has_ends};
 use crate::palette::Palette;
 use crate::svg::{self, Bar};
-use crate::table::{Align, Room, WIDTH, clip, columns, wrap};
+use crate::table::{Align, WIDTH, clip, columns, up_to, wrap};
 use crate::text;
 
 /// The answer first, then each quantity of each command. At most `columns` wide, but 60 to 100, and `None`: 100.
 pub fn text(comparison: &Comparison, colour: bool, columns: Option<usize>) -> String {
-    let (palette, width) = (Palette(colour), Room::of(columns).up_to(WIDTH));
+    let (palette, width) = (Palette(colour), up_to(WIDTH, columns));
     let mut lines: Vec<String> = answer(comparison)
         .iter()
         .flat_map(|said| wrap("", said, width))

@@ -26,7 +26,7 @@ pub(crate) use sentence::{lost, share};
 pub use tick::tick;
 
 use crate::palette::Palette;
-use crate::table::{Room, SCREEN, WIDTH, clip, wrap};
+use crate::table::{SCREEN, WIDTH, clip, up_to, wrap};
 use crate::text;
 
 /// The last line of an incomplete answer.
@@ -40,9 +40,9 @@ pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
 /// assert!(faultless_report::stat::text(&stat, false, None).contains("no page faults"));
 /// ```
 pub fn text(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
-    let (palette, room) = (Palette(colour), Room::of(columns));
-    let mut sections = answer(stat, palette, room);
-    sections.push(told(&stat.notes, &stat.details, palette, room.up_to(SCREEN)));
+    let palette = Palette(colour);
+    let mut sections = answer(stat, palette, columns);
+    sections.push(told(&stat.notes, &stat.details, palette, up_to(SCREEN, columns)));
     if !stat.missing.is_empty() {
         sections.push(vec![palette.faint(EXPLAINS)]);
     }
@@ -52,9 +52,8 @@ pub fn text(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
 /// The same, at most 100 columns wide or narrower, with all kinds, what is missing and how to get it, the state of each
 /// source, and how the figures came about.
 pub fn explain(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
-    let (palette, room) = (Palette(colour), Room::of(columns));
-    let width = room.up_to(WIDTH);
-    let mut sections = answer(stat, palette, room);
+    let (palette, width) = (Palette(colour), up_to(WIDTH, columns));
+    let mut sections = answer(stat, palette, columns);
     let basis = Basis {
         missing: &stat.missing,
         sources: &stat.sources,
@@ -65,8 +64,8 @@ pub fn explain(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
     page(sections)
 }
 
-fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
-    let width = room.up_to(SCREEN);
+fn answer(stat: &Stat, palette: Palette, columns: Option<usize>) -> Vec<Vec<String>> {
+    let width = up_to(SCREEN, columns);
     let command =
         if stat.command.is_empty() { "(no command)".to_owned() } else { text::command(&stat.command) };
     let answer = sentence::answer(stat);
@@ -75,7 +74,7 @@ fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
         section::usage(stat, palette, width),
         rows::rows(stat, palette, width),
-        next::next(stat, palette, room),
+        next::next(stat, palette, columns),
         section::time(stat, palette, width),
         section::avoidable(stat, palette, width),
         section::serialisation(stat, palette, width),
