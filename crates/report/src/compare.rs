@@ -9,7 +9,7 @@ use faultless_trace::observation::Exit;
 use faultless_trace::rounds::{Difference, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
-use crate::advice::{self, has_ends};
+use crate::advice::{bytes, count, has_ends};
 use crate::palette::Palette;
 use crate::svg::{self, Bar};
 use crate::table::{Align, WIDTH, clip, columns, up_to, wrap};
@@ -45,7 +45,7 @@ pub fn svg(comparison: &Comparison) -> String {
         .map(|(index, command)| {
             let Figures { wall_ns, faults, .. } = &command.figures;
             let wall = finite(wall_ns.median).times(1e-6);
-            let faults = advice::count(faults.median.value);
+            let faults = count(faults.median.value);
             Bar {
                 label: format!("{}  {}", letter(index), text::escaped(&command.command)),
                 value: wall.value,
@@ -104,13 +104,18 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
             cells.push(row(first, index, quantity, show));
         }
     };
+    let nanos: Show = |ns| Nanos(ns).to_string();
     add("wall", nanos, |of| Some(of.wall_ns));
     add("CPU", nanos, |of| Some(of.cpu_ns));
     add("  user", nanos, |of| Some(of.user_ns));
     add("  system", nanos, |of| Some(of.system_ns));
-    add("in faults", seconds, |of| Some(Quantity { median: of.fault_time?.seconds, ratio: None }));
-    add("faults", count, |of| Some(of.faults));
-    add("peak RSS", bytes, |of| Some(of.peak_rss_bytes));
+    add(
+        "in faults",
+        |seconds| Seconds(seconds).to_string(),
+        |of| Some(Quantity { median: of.fault_time?.seconds, ratio: None }),
+    );
+    add("faults", |faults| count(faults).to_string(), |of| Some(of.faults));
+    add("peak RSS", |len| bytes(len).to_string(), |of| Some(of.peak_rss_bytes));
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
     let whole = columns(2, &aligns, &cells);
     let fits = whole.iter().all(|line| line.chars().count() <= width);
@@ -193,20 +198,4 @@ fn finite(interval: Interval) -> Interval {
     } else {
         Interval { low: interval.value, high: interval.value, ..interval }
     }
-}
-
-fn nanos(ns: f64) -> String {
-    Nanos(ns).to_string()
-}
-
-fn seconds(seconds: f64) -> String {
-    Seconds(seconds).to_string()
-}
-
-fn count(faults: f64) -> String {
-    advice::count(faults).to_string()
-}
-
-fn bytes(len: f64) -> String {
-    advice::bytes(len).to_string()
 }
