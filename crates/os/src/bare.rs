@@ -121,7 +121,7 @@ impl Bare {
         let len = page::size() + STACK_BYTES + below + page::round_up(high.unsigned_abs());
         let start = map::anonymous(len)?;
         // SAFETY: mapped above, and not shared. Where it fails there is no guard.
-        let _ = unsafe { map::protect(start, page::size(), map::Protection::Inaccessible) };
+        let _ = unsafe { map::protect(start, page::size()) };
         let stack_end = start + page::size() + STACK_BYTES;
         let pointer = (stack_end + below) & !(ALIGN_BYTES - 1);
         furnish_head(here, pointer);

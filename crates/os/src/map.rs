@@ -85,16 +85,7 @@ pub fn populated(len: usize) -> Result<usize> {
     map(0, len, READ_WRITE, ANONYMOUS | libc::MAP_POPULATE)
 }
 
-/// What [`protect`] leaves allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protection {
-    /// PROT_NONE: nothing.
-    Inaccessible,
-    /// PROT_READ: reading.
-    ReadOnly,
-}
-
-/// Takes rights on a range away, without changing content or residency; [`make_usable`] gives them back.
+/// Takes all rights on a range away, without changing content or residency; [`make_usable`] gives them back.
 ///
 /// Before Linux 5.19, the first write to each private page after that faults.
 ///
@@ -103,24 +94,10 @@ pub enum Protection {
 ///
 /// # Safety
 /// The range must be whole pages owned by the caller, and nothing may use it until it has its rights again.
-pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Result<()> {
-    let (rights, call) = match protection {
-        Protection::Inaccessible => (NOTHING, "mprotect(PROT_NONE"),
-        Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
-    };
+pub unsafe fn protect(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller owns the range and it is unused meanwhile.
-    let rc = unsafe { change_rights(start, len, rights) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
-}
-
-/// Whether a page may be written. The kernel writes mincore(2)'s answer there; EFAULT means no.
-///
-/// # Safety
-/// The caller owns the page and no longer needs its first byte.
-pub unsafe fn is_writable(start: usize) -> bool {
-    let (page, answer) = (crate::page::size(), start as *mut libc::c_uchar);
-    // SAFETY: mincore reads no memory at the address; its answer has one byte, which the caller gives up.
-    unsafe { libc::mincore(start as *mut libc::c_void, page, answer) == 0 }
+    let rc = unsafe { change_rights(start, len, NOTHING) };
+    if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_NONE", len)) }
 }
 
 /// Makes reserved bytes readable and writable; they read as zero.

@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
-pub use crate::map::Protection;
 pub use apart::{Churner, Touched, Toucher};
 pub use child::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
@@ -112,13 +111,13 @@ impl Region {
         Self::own(map::populated(len_bytes)?, len_bytes)
     }
 
-    /// Takes rights on the region away, see [`map::protect`].
+    /// Takes all rights on the region away, see [`map::protect`].
     ///
     /// # Errors
     /// As there; the region is dropped, since it may be inaccessible.
-    pub fn protect(self, protection: Protection) -> Result<Protected> {
+    pub fn protect(self) -> Result<Protected> {
         // SAFETY: this mapping is ours, not borrowed, and not used until it has its rights again.
-        unsafe { map::protect(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
+        unsafe { map::protect(self.base.as_ptr().addr(), self.len_bytes) }?;
         Ok(Protected(self))
     }
 
@@ -272,13 +271,6 @@ impl Shared {
 pub struct Protected(Region);
 
 impl Protected {
-    /// Whether its last page is writable anyway; that overwrites its first byte.
-    pub fn is_writable(&mut self) -> bool {
-        let last = self.0.start() + self.0.len_bytes - page::size();
-        // SAFETY: a page of this mapping, borrowed exclusively.
-        unsafe { map::is_writable(last) }
-    }
-
     /// The region with its rights.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! Callers are found by the unwind information of the code's file, else by frame pointers. A copy can end
 //! before the stack does. Then three sources are tried in order:
 //!
-//! 1. the process's memory now, if it is still the same stack and leads to the root;
+//! 1. the process's memory now, if the last caller is still in the same call and leads to the root;
 //!
 //! 2. the callers that the same return address at the same stack pointer last had;
 //!

@@ -10,13 +10,13 @@ use faultless_trace::rounds::{FaultTime, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
-use crate::table::{Align, Room, WIDTH, columns, flowing, wrap};
+use crate::table::{Align, WIDTH, columns, flowing, up_to, wrap};
 use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
 /// but 60 to 100, and `None`: 100. The command to copy alone is never broken.
 pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
-    let style = Style::of(advice, colour, Room::of(columns).up_to(WIDTH));
+    let style = Style::of(advice, colour, up_to(WIDTH, columns));
     let mut out = String::new();
     let mut say = |first: &str, text: &str, begin: &str, end: &str| {
         for line in wrap(first, text, style.columns) {
@@ -132,11 +132,6 @@ fn labels(out: &mut String, advice: &Advice, style: &Style) {
             let _ = writeln!(out, "  {:width$}  {dim}{line}{plain}", "");
         }
     }
-}
-
-/// The [`Advice`] as JSON. `schema` is the version of the document.
-pub fn json(advice: &Advice) -> String {
-    text::json(advice)
 }
 
 /// The wall time of each arm as bars, with the time and ratio of the table.

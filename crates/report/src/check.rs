@@ -36,11 +36,6 @@ pub fn text(checked: &Checked, colour: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The [`Checked`] as JSON.
-pub fn json(checked: &Checked) -> String {
-    text::json(checked)
-}
-
 /// A section of Markdown, for the summary page of a CI run.
 pub fn markdown(checked: &Checked) -> String {
     let mark = if checked.over { "❌" } else { "✅" };

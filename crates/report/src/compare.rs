@@ -9,15 +9,15 @@ use faultless_trace::observation::Exit;
 use faultless_trace::rounds::{Difference, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
-use crate::advice::{self, has_ends};
+use crate::advice::{bytes, count, has_ends};
 use crate::palette::Palette;
 use crate::svg::{self, Bar};
-use crate::table::{Align, Room, WIDTH, clip, columns, wrap};
+use crate::table::{Align, WIDTH, clip, columns, up_to, wrap};
 use crate::text;
 
 /// The answer first, then each quantity of each command. At most `columns` wide, but 60 to 100, and `None`: 100.
 pub fn text(comparison: &Comparison, colour: bool, columns: Option<usize>) -> String {
-    let (palette, width) = (Palette(colour), Room::of(columns).up_to(WIDTH));
+    let (palette, width) = (Palette(colour), up_to(WIDTH, columns));
     let mut lines: Vec<String> = answer(comparison)
         .iter()
         .flat_map(|said| wrap("", said, width))
@@ -36,11 +36,6 @@ pub fn text(comparison: &Comparison, colour: bool, columns: Option<usize>) -> St
     lines.join("\n") + "\n"
 }
 
-/// The [`Comparison`] as JSON. `schema` is the version of the document.
-pub fn json(comparison: &Comparison) -> String {
-    text::json(comparison)
-}
-
 /// The elapsed time of each command as bars with 95 % intervals.
 pub fn svg(comparison: &Comparison) -> String {
     let bars: Vec<Bar> = comparison
@@ -50,7 +45,7 @@ pub fn svg(comparison: &Comparison) -> String {
         .map(|(index, command)| {
             let Figures { wall_ns, faults, .. } = &command.figures;
             let wall = finite(wall_ns.median).times(1e-6);
-            let faults = advice::count(faults.median.value);
+            let faults = count(faults.median.value);
             Bar {
                 label: format!("{}  {}", letter(index), text::escaped(&command.command)),
                 value: wall.value,
@@ -109,13 +104,18 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
             cells.push(row(first, index, quantity, show));
         }
     };
+    let nanos: Show = |ns| Nanos(ns).to_string();
     add("wall", nanos, |of| Some(of.wall_ns));
     add("CPU", nanos, |of| Some(of.cpu_ns));
     add("  user", nanos, |of| Some(of.user_ns));
     add("  system", nanos, |of| Some(of.system_ns));
-    add("in faults", seconds, |of| Some(Quantity { median: of.fault_time?.seconds, ratio: None }));
-    add("faults", count, |of| Some(of.faults));
-    add("peak RSS", bytes, |of| Some(of.peak_rss_bytes));
+    add(
+        "in faults",
+        |seconds| Seconds(seconds).to_string(),
+        |of| Some(Quantity { median: of.fault_time?.seconds, ratio: None }),
+    );
+    add("faults", |faults| count(faults).to_string(), |of| Some(of.faults));
+    add("peak RSS", |len| bytes(len).to_string(), |of| Some(of.peak_rss_bytes));
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
     let whole = columns(2, &aligns, &cells);
     let fits = whole.iter().all(|line| line.chars().count() <= width);
@@ -198,20 +198,4 @@ fn finite(interval: Interval) -> Interval {
     } else {
         Interval { low: interval.value, high: interval.value, ..interval }
     }
-}
-
-fn nanos(ns: f64) -> String {
-    Nanos(ns).to_string()
-}
-
-fn seconds(seconds: f64) -> String {
-    Seconds(seconds).to_string()
-}
-
-fn count(faults: f64) -> String {
-    advice::count(faults).to_string()
-}
-
-fn bytes(len: f64) -> String {
-    advice::bytes(len).to_string()
 }

@@ -316,7 +316,6 @@ fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
-/// Rounded to two digits, or to so many decimals.
 /// Rounds up or down to two digits, or to as many as distinguish values `width` apart. Returns the decimals
 /// too. Counts are whole; a share has at most one decimal, everything else at most two.
 fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {

@@ -11,6 +11,7 @@
 //! | [`lab`] | records of the lab |
 //! | [`selected`] | what a filter left of a run |
 //! | [`svg`], [`table`] | pictures; columns and wrapped lines |
+//! | [`json`], [`json_line`] | any answer as a document |
 #![forbid(unsafe_code)]
 
 pub mod advice;
@@ -32,4 +33,4 @@ mod text;
 pub mod timeline;
 mod tuning;
 
-pub use text::command;
+pub use text::{command, json, json_line};

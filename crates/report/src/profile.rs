@@ -1,9 +1,12 @@
-//! The answer of `faultless report`, as text and as JSON.
+//! The answer of `faultless report`, as text.
 //!
 //! In: [`Findings`]. Out: the answer in a sentence; then tables by touching and allocating site, by kind,
 //! mapping and thread; then what to do about the largest sites, and the kernel's time. Empty sections are not
 //! printed; [`explain`] says why they are empty, and how the figures came about. It decides nothing:
 //! [`Findings`] holds every figure.
+//!
+//! In its JSON, the rows of a table add up to its `all`, with three exceptions: rows counted by `left_out`, rows
+//! that a filter hides, and rows of less than half a fault.
 
 mod page;
 mod section;
@@ -101,14 +104,4 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         section::kernel(findings, palette, width),
     ]);
     sections
-}
-
-/// [`Findings`] as JSON.
-///
-/// `schema` is [`Findings::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't
-/// raise it. Units end the names. Shares go from 0 to 1. `low` and `high` are the ends of a 95 % interval.
-/// Absent figures are `null`. The rows of a table add up to its `all`, with three exceptions: rows counted by
-/// `left_out`, rows that a filter hides, and rows of less than half a fault.
-pub fn json(findings: &Findings) -> String {
-    text::json(findings)
 }

@@ -1,9 +1,12 @@
-//! The answer of `faultless stat`, as text and as JSON.
+//! The answer of `faultless stat`, as text.
 //!
 //! In: a [`Stat`]. Out: the answer in a sentence; what the program used; faults by kind; what to do next.
 //! These fit the first screen of 24 lines of 80 columns. Below come the time of one fault, what is avoidable,
 //! whether threads wait, and the kernel's phases. Empty blocks are not printed; [`explain`] says why they are
 //! empty, and how the figures came about. It decides nothing: the [`Stat`] holds every figure.
+//!
+//! In its JSON, the faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
+//! `beyond_wait4.faults` if the events counted more than `wait4`.
 
 mod explain;
 mod next;
@@ -17,13 +20,13 @@ use faultless_trace::Stat;
 
 pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use next::{NOTHING, takes_little};
-pub use repeated::{repeated, repeated_json};
+pub use repeated::repeated;
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
-pub use tick::{json_line, tick, tick_json};
+pub use tick::tick;
 
 use crate::palette::Palette;
-use crate::table::{Room, SCREEN, WIDTH, clip, wrap};
+use crate::table::{SCREEN, WIDTH, clip, up_to, wrap};
 use crate::text;
 
 /// The last line of an incomplete answer.
@@ -37,9 +40,9 @@ pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
 /// assert!(faultless_report::stat::text(&stat, false, None).contains("no page faults"));
 /// ```
 pub fn text(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
-    let (palette, room) = (Palette(colour), Room::of(columns));
-    let mut sections = answer(stat, palette, room);
-    sections.push(told(&stat.notes, &stat.details, palette, room.up_to(SCREEN)));
+    let palette = Palette(colour);
+    let mut sections = answer(stat, palette, columns);
+    sections.push(told(&stat.notes, &stat.details, palette, up_to(SCREEN, columns)));
     if !stat.missing.is_empty() {
         sections.push(vec![palette.faint(EXPLAINS)]);
     }
@@ -49,9 +52,8 @@ pub fn text(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
 /// The same, at most 100 columns wide or narrower, with all kinds, what is missing and how to get it, the state of each
 /// source, and how the figures came about.
 pub fn explain(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
-    let (palette, room) = (Palette(colour), Room::of(columns));
-    let width = room.up_to(WIDTH);
-    let mut sections = answer(stat, palette, room);
+    let (palette, width) = (Palette(colour), up_to(WIDTH, columns));
+    let mut sections = answer(stat, palette, columns);
     let basis = Basis {
         missing: &stat.missing,
         sources: &stat.sources,
@@ -62,8 +64,8 @@ pub fn explain(stat: &Stat, colour: bool, columns: Option<usize>) -> String {
     page(sections)
 }
 
-fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
-    let width = room.up_to(SCREEN);
+fn answer(stat: &Stat, palette: Palette, columns: Option<usize>) -> Vec<Vec<String>> {
+    let width = up_to(SCREEN, columns);
     let command =
         if stat.command.is_empty() { "(no command)".to_owned() } else { text::command(&stat.command) };
     let answer = sentence::answer(stat);
@@ -72,7 +74,7 @@ fn answer(stat: &Stat, palette: Palette, room: Room) -> Vec<Vec<String>> {
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
         section::usage(stat, palette, width),
         rows::rows(stat, palette, width),
-        next::next(stat, palette, room),
+        next::next(stat, palette, columns),
         section::time(stat, palette, width),
         section::avoidable(stat, palette, width),
         section::serialisation(stat, palette, width),
@@ -104,14 +106,4 @@ fn rests_on(stat: &Stat) -> Vec<String> {
         said.push(section::added(stat.recorder_ns));
     }
     said
-}
-
-/// [`Stat`] as JSON.
-///
-/// `schema` is [`Stat::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't raise
-/// it. Units end the names (`_ns`, `_bytes`); `seconds` are seconds. Shares go from 0 to 1. Absent figures
-/// are `null`. The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
-/// `beyond_wait4.faults` if the events counted more than `wait4`.
-pub fn json(stat: &Stat) -> String {
-    text::json(stat)
 }

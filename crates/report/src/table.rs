@@ -47,34 +47,24 @@ pub fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<Stri
     rows.iter().map(line).collect()
 }
 
-/// The columns of the reader, if known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room(Option<usize>);
+/// The width to lay out for, where the reader has so many columns, if known: `most` at most, and [`NARROWEST`] at least.
+pub(crate) fn up_to(most: usize, columns: Option<usize>) -> usize {
+    columns.map_or(most, |columns| columns.clamp(NARROWEST, most))
+}
 
-impl Room {
-    pub(crate) fn of(columns: Option<usize>) -> Self {
-        Self(columns)
-    }
+/// The same for tables, which may be wider than text.
+pub(crate) fn fitting(columns: Option<usize>) -> usize {
+    columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
+}
 
-    /// The width to lay out for: `most` at most, and [`NARROWEST`] at least.
-    pub(crate) fn up_to(self, most: usize) -> usize {
-        self.0.map_or(most, |columns| columns.clamp(NARROWEST, most))
-    }
-
-    /// The width of a line to copy, which may be longer than one to read.
-    pub(crate) fn to_copy(self) -> usize {
-        self.0.map_or(SCREEN, |columns| columns.clamp(NARROWEST, WIDEST))
-    }
+/// The width of a line to copy, which may be longer than one to read.
+pub(crate) fn to_copy(columns: Option<usize>) -> usize {
+    columns.map_or(SCREEN, |columns| columns.clamp(NARROWEST, WIDEST))
 }
 
 /// The width of lines that are broken only where the reader has so few columns, and at least 60.
 pub fn unbroken(columns: Option<usize>) -> usize {
     columns.map_or(usize::MAX, |columns| columns.max(NARROWEST))
-}
-
-/// The width to lay out for, where the reader has so many columns, if known.
-pub(crate) fn fitting(columns: Option<usize>) -> usize {
-    columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
 }
 
 /// As [`columns`], but a row takes several lines of about as many columns each if one would be wider than `width`.
@@ -226,7 +216,7 @@ mod tests {
         let cells = ["12 ms wall", "3 ms user", "4 ms system"].map(str::to_owned);
         assert_eq!(flowing(1, 3, &cells, 40), [" 12 ms wall   3 ms user   4 ms system"]);
         assert_eq!(flowing(1, 3, &cells, 24), [" 12 ms wall   3 ms user", " 4 ms system"]);
-        assert_eq!((Room(Some(9)).up_to(80), Room(Some(99)).up_to(80), Room(None).up_to(80)), (60, 80, 80));
+        assert_eq!([Some(9), Some(99), None].map(|columns| up_to(80, columns)), [60, 80, 80]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What several texts need: harmless names and commands, JSON, a table of strings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use faultless_trace::measurement::Nanos;
 use serde::Serialize;
@@ -11,9 +11,18 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// A document as indented JSON, ending in a newline.
-pub(crate) fn json(document: &impl Serialize) -> String {
+///
+/// Its `schema` rises when a field changes its meaning or goes; new fields don't raise it. Units end the names (`_ns`,
+/// `_bytes`); `seconds` are seconds. Shares go from 0 to 1. `low` and `high` are the ends of a 95 % interval. Absent
+/// figures are `null`.
+pub fn json(document: &impl Serialize) -> String {
     // Only maps with keys that are not strings can fail. There is none.
     serde_json::to_string_pretty(document).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+}
+
+/// A named document as a line of JSON: `{"tick": {...}}`.
+pub fn json_line(name: &str, document: &impl Serialize) -> String {
+    serde_json::to_string(&BTreeMap::from([(name, document)])).unwrap_or_default() + "\n"
 }
 
 /// A command as one line that a shell reads back: words that it would split or expand are quoted.

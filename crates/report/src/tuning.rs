@@ -39,8 +39,6 @@ pub(crate) const WAITS_FROM: f64 = 0.01;
 pub(crate) const TREE_SHARE: f64 = 0.01;
 /// Frames that all stacks share, from which on a flame graph draws them as one. Chosen: three fit anywhere.
 pub(crate) const STEM_FRAMES: usize = 4;
-/// Threads of one name that a timeline draws one by one; more are one lane. Chosen: half a screen of lanes.
-pub(crate) const THREADS_SHOWN: usize = 16;
 /// Processes of which a timeline says how many threads were in faults at once. Chosen: one line of text.
 pub(crate) const SHARERS_SHOWN: usize = 3;
 /// Frames too narrow to see, one on another, that a flame graph draws; one frame stands for those on top. Chosen: enough to

@@ -20,6 +20,9 @@ use crate::recording::Recording;
 
 pub use lives::BlockLives;
 pub(crate) use naming::Naming;
+pub use naming::stem;
+
+pub use crate::tuning::THREADS_SHOWN;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +41,7 @@ pub enum Group {
     Kind,
     /// Name of the mapping.
     Mapping,
-    /// Name of the thread.
+    /// Name of the thread; all that differ in a number if they are many.
     Thread,
     /// Process.
     Process,
@@ -328,7 +331,7 @@ impl Keys {
                 (name.map_or("[unknown]", String::as_str).to_owned(), None)
             }),
             Group::Thread => {
-                self.known((fault.pid, fault.tid), || (naming.thread(fault.pid, fault.tid), None))
+                self.known((fault.pid, fault.tid), || (naming.threads_row(fault.pid, fault.tid), None))
             }
             Group::Process => self.known((fault.pid, 0), || {
                 (format!("{} ({})", naming.thread(fault.pid, fault.pid), fault.pid), None)

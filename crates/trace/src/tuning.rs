@@ -43,6 +43,9 @@ pub(crate) const PHASE_SAMPLES: u64 = 400;
 pub(crate) const CURVE_READINGS: usize = 8;
 /// Distance between the bounds of a curve, as a share of the faults, from which on a note explains it.
 pub(crate) const WIDE_BOUNDS: f64 = 0.2;
+/// Threads whose names differ in a number that are drawn and listed one by one; more are one lane, or one row. Chosen: half
+/// a screen of lanes. Noticed by `many_threads_whose_names_differ_in_a_number_are_one_row`.
+pub const THREADS_SHOWN: usize = 16;
 /// Share of faults, 0 to 1, within which a point counts as having reached the plateau.
 pub(crate) const KNEE_POINTS: f64 = 0.02;
 /// Plateau below which no knee is named: nothing worth keeping memory for.

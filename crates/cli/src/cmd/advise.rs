@@ -115,7 +115,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         file.write(&report::svg(&advice))?;
     }
     let text = if args.json {
-        report::json(&advice)
+        faultless_report::json(&advice)
     } else {
         report::text(&advice, std::io::stdout().is_terminal(), pager::columns(None))
     };

@@ -1,6 +1,6 @@
 //! `faultless check`: in: a command and a budget file. Out: whether its faults and memory are within the budget.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use faultless_trace::budget::{self, Budget, Budgets, Checked, Facts, Reading};
 use faultless_trace::diff::Run;
 use faultless_trace::observation::Observation;
 
-use super::record::names_folder;
+use super::record::{names_folder, runtimes};
 use super::rounds::{Engine, Input, Job, Stop};
 
 /// Runs behind a budget. With ten, one more run lies beyond all of them in one of eleven cases.
@@ -24,8 +24,6 @@ const BUDGET_RUNS: u32 = 10;
 const CHECK_RUNS: u32 = 3;
 /// Counts, single faults, and memory over time. Kernel stacks only tell times.
 const SOURCES: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
-/// Makes Python 3.12 and later write the names of its functions (`-X perf`).
-const PYTHON: &str = "PYTHONPERFSUPPORT";
 
 /// Compare the page faults and memory of a program with a budget, as a gate for CI.
 ///
@@ -103,7 +101,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         file.write(&report::markdown(&checked))?;
     }
     let text = match args.json {
-        true => report::json(&checked),
+        true => faultless_report::json(&checked),
         false => report::text(&checked, std::io::stdout().is_terminal()),
     };
     emit(text.as_bytes(), ExitCode::from(u8::from(checked.over)))
@@ -218,14 +216,10 @@ impl<'a> Program<'a> {
 
     /// Faults by function and caller, from a run of which every fault is recorded.
     fn sites(&self) -> Result<BTreeMap<String, u64>, Stop> {
-        let options = Options { every_fault: true, names: names_folder(), ..Options::default() };
-        let ran = self.engine.record(self.job(&[(PYTHON.into(), "1".into())]), &options)?;
+        let (environment, runtimes) = runtimes::variables(true, false);
+        let options = Options { every_fault: true, names: names_folder(), runtimes, ..Options::default() };
+        let ran = self.engine.record(self.job(&environment), &options)?;
         let recording = ran.success(&self.name(), SILENT)?.0;
-        let pids: BTreeSet<u32> = recording.observation.records.iter().map(|record| record.pid).collect();
-        for pid in pids {
-            // The table of names that Python left for us. Most processes are no Python and left none.
-            let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
-        }
         Ok(budget::sites(&Run::new(recording)))
     }
 

@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         file.write(&report::svg(&comparison))?;
     }
     let text = if args.json {
-        report::json(&comparison)
+        faultless_report::json(&comparison)
     } else {
         report::text(&comparison, std::io::stdout().is_terminal(), pager::columns(None))
     };

@@ -50,11 +50,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let host = Host::read();
     let prices = measure(&host);
     let report = report(&host, prices);
-    let text = if args.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        text::render(&report, text::width())
-    };
+    let text = if args.json { faultless_report::json(&report) } else { text::render(&report, text::width()) };
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 

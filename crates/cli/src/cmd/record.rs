@@ -1,7 +1,7 @@
 //! `faultless record`: in: a command or running processes. Out: a trace file, and a summary on stderr.
 
 mod file;
-mod runtimes;
+pub(super) mod runtimes;
 mod text;
 
 use std::ffi::OsString;

@@ -157,7 +157,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Ok(done);
     }
     if args.json {
-        return deliver(&profile::json(&findings), sink);
+        return deliver(&faultless_report::json(&findings), sink);
     }
     let layout = Layout {
         colour: sink.is_none() && wants_colour(&io::stdout()),

@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             Err(failure) => return status::not_started(failure),
         };
         let report = if args.json {
-            faultless_report::stat::repeated_json(&repeated)
+            faultless_report::json(&repeated)
         } else {
             faultless_report::stat::repeated(&repeated, sink.wants_colour(), pager::columns(Some(&sink)))
         };
@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut told = 0;
     let mut tell = |tick: &Tick| {
         let line = match args.json {
-            true => faultless_report::stat::tick_json(tick),
+            true => faultless_report::json_line("tick", tick),
             false => faultless_report::stat::tick(tick, told == 0),
         };
         told += 1;
@@ -122,9 +122,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     let stat = Stat { immune, ..stat };
     let report = if args.json && args.interval.is_some() {
         // Every line is a document.
-        faultless_report::stat::json_line(&stat)
+        faultless_report::json_line("stat", &stat)
     } else if args.json {
-        faultless_report::stat::json(&stat)
+        faultless_report::json(&stat)
     } else if args.explain {
         faultless_report::stat::explain(&stat, sink.wants_colour(), pager::columns(Some(&sink)))
     } else {

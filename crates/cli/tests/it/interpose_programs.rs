@@ -90,13 +90,6 @@ fn what_is_no_command_is_one_line() {
 }
 
 #[test]
-fn the_summary_counts_what_the_pool_did_and_children_inherit_it() {
-    let output = run(Case::pooled("sh", &["--summary"]).args(&["-c", "sort /etc/passwd; true"]));
-    assert!(output.stderr.contains("faultless: sort["), "{}", output.stderr);
-    assert!(output.stderr.contains("large blocks"), "{}", output.stderr);
-}
-
-#[test]
 fn a_static_program_is_run_with_a_word_that_nothing_can_be_done() {
     let directory = scratch("static");
     std::fs::create_dir_all(&directory).unwrap();

@@ -39,6 +39,12 @@ mod workload;
 
 const FAULTLESS: &str = env!("CARGO_BIN_EXE_faultless");
 
+fn faultless(words: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(FAULTLESS);
+    command.args(words);
+    command
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

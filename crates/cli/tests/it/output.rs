@@ -10,11 +10,7 @@ use std::time::{Duration, Instant};
 
 use faultless_wants as wants;
 
-fn faultless(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
-    command.args(words);
-    command
-}
+use crate::faultless;
 
 fn stat_into(file: &Path, words: &[&str]) -> Command {
     let mut command = faultless(&["stat", "--sources", "none", "-o"]);
@@ -122,7 +118,8 @@ fn a_writable_file_in_a_closed_folder_is_written() {
     fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
     let written = as_user(stat_into(&file, &["true"]));
-    let refused = as_user(stat_into(&folder.path().join("new"), &["true"]));
+    let witness = folder.path().join("witness");
+    let refused = as_user(stat_into(&folder.path().join("new"), &["touch", witness.to_str().unwrap()]));
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let (written, refused) = match (written, refused) {
         (Ok(written), Ok(refused)) => (written, refused),
@@ -136,7 +133,22 @@ fn a_writable_file_in_a_closed_folder_is_written() {
     assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
     assert!(is_report(&file) && !fs::read_to_string(&file).unwrap().contains("old"));
     assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("/new: Permission denied; name a FILE that can be written"));
+    let said = stderr(&refused);
+    assert!(said.contains("/new: Permission denied; name a FILE that can be written"), "{said}");
+    assert!(said.lines().count() == 1 && !witness.exists(), "the program has not run: {said}");
+}
+
+#[test]
+fn a_new_report_has_the_mode_of_the_old_one_which_stays_where_nothing_ran() {
+    let folder = folder();
+    let file = folder.path().join("report");
+    fs::write(&file, "old").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    assert!(stat_into(&file, &["true"]).status().unwrap().success());
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(stat_into(&file, &["faultless-no-such"]).output().unwrap().status.code(), Some(127));
+    assert!(is_report(&file));
+    assert_eq!(names(folder.path()), ["report"]);
 }
 
 #[test]

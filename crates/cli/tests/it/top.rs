@@ -1,17 +1,11 @@
 //! `faultless top` on real processes.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use faultless_wants as wants;
 
-use crate::text;
-
-fn faultless(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
-    command.args(words);
-    command
-}
+use crate::{faultless, text};
 
 fn top(words: &[&str]) -> Output {
     faultless(&["top"]).args(words).stdin(Stdio::null()).output().unwrap()

@@ -7,7 +7,7 @@
 //!
 //! It does not time or count anything.
 
-use faultless_os::touch::{Advice, HeldCopy, Protection, Region};
+use faultless_os::touch::{Advice, HeldCopy, Region};
 use faultless_os::{advise, map, page, procfs};
 
 /// What is done to the pages.
@@ -29,8 +29,6 @@ pub enum Kind {
     MoveAligned,
     /// `mremap` to an address one page behind such an address.
     MoveBeside,
-    /// `mprotect` to read-only and back. The caller writes afterwards.
-    Protect,
 }
 
 impl Kind {
@@ -174,8 +172,6 @@ pub struct Work {
     /// Where pages are moved to.
     target: Option<Region>,
     copy: Option<HeldCopy>,
-    /// Whether the pages were really read-only while protected.
-    was_protected: bool,
 }
 
 impl Work {
@@ -203,7 +199,6 @@ impl Work {
             region: Some(region),
             target: target.transpose().map_err(|error| error.to_string())?,
             copy: None,
-            was_protected: false,
         })
     }
 
@@ -271,13 +266,6 @@ impl Work {
                     region.relocate(target)?;
                 }
             }
-            (Kind::Protect, region) => {
-                if let Some(region) = region.take() {
-                    let mut protected = region.protect(Protection::ReadOnly)?;
-                    self.was_protected = !protected.is_writable();
-                    self.region = Some(protected.give_back()?);
-                }
-            }
         }
         Ok(0)
     }
@@ -310,7 +298,6 @@ impl Work {
                 let is_moved = region.start() != start;
                 if is_moved { region.resident_bytes() / unit_bytes } else { 0 }
             }
-            Kind::Protect => resident * usize::from(self.was_protected),
         })
     }
 
@@ -350,8 +337,7 @@ mod tests {
 
     #[test]
     fn work_that_was_not_done_has_no_effect() {
-        let kinds =
-            [Kind::Munmap, Kind::DontNeed, Kind::Free, Kind::MoveAligned, Kind::MoveBeside, Kind::Protect];
+        let kinds = [Kind::Munmap, Kind::DontNeed, Kind::Free, Kind::MoveAligned, Kind::MoveBeside];
         for kind in kinds {
             let mut idle = Work::new(kind, Pages::base(), 256).unwrap();
             idle.prepare(|region| {

@@ -1,7 +1,10 @@
 //! The rest of a stack that was copied only in part, as the process has it now.
 //!
-//! In: the copy, and the callers known so far. Out: the memory above the copy, if the function across its end
+//! In: the copy, and the stack pointer in the last caller found. Out: the memory above the copy, if this caller
 //! is still in the same call. Then all its callers are the same too.
+//!
+//! The call counts as the same if all that was copied of its frame is unchanged. Less is no proof: the frames
+//! in which an interpreter runs two functions differ in a few words.
 //!
 //! It does not restore what has changed, or read a process that is gone or denies access.
 
@@ -60,21 +63,17 @@ impl StackReader {
         self.pieces.clear();
     }
 
-    /// Memory above the copy. `known`: the last caller found, and the stack pointer there.
-    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: (u64, u64)) -> Option<Vec<u8>> {
-        // The walk reads whole words.
+    /// Memory above the copy. `known`: the stack pointer in the last caller found.
+    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: u64) -> Option<Vec<u8>> {
         let len = stack.dump.len();
-        if len < t::STACK_SAME_BYTES || !len.is_multiple_of(8) {
-            return None;
-        }
-        let end = stack.sp.checked_add(len as u64)?;
+        let frame = usize::try_from(known.checked_sub(stack.sp)?).ok()?;
+        // With the return address into it, and at least so many bytes. The walk reads whole words.
+        let copied = stack.dump.get(frame.checked_sub(8)?.min(len.checked_sub(t::STACK_SAME_BYTES)?)..)?;
+        let end = stack.sp.checked_add(len as u64).filter(|_| len.is_multiple_of(8))?;
         let piece = self.piece(pid, stack.sp, end)?;
-        let same = t::STACK_SAME_BYTES;
-        let same_end = piece.get(end - same as u64, same) == stack.dump.get(len - same..);
-        let same_call = known.1 <= end
-            && known.1.checked_sub(8).and_then(|at| piece.get(at, 8)) == Some(&known.0.to_ne_bytes()[..]);
+        let is_same = piece.get(end - copied.len() as u64, copied.len()) == Some(copied);
         let offset = usize::try_from(end - piece.begin).ok()?;
-        (same_end || same_call).then(|| piece.bytes.get(offset..).map(<[u8]>::to_vec))?
+        is_same.then(|| piece.bytes.get(offset..).map(<[u8]>::to_vec))?
     }
 
     fn piece(&mut self, pid: u32, sp: u64, end: u64) -> Option<&Piece> {

@@ -306,21 +306,23 @@ fn our_own_interposer_is_left_out_at_the_leaf_only() {
 /// This test's own stack, copied up to here.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
+fn the_rest_of_a_copy_is_what_stands_there_if_the_frame_at_its_end_has_not_changed() {
     let mut words = [7_u64; 64];
     words[60] = 8;
     let sp = words.as_ptr() as u64;
-    let mut dump: Vec<u8> = words[..32].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    fn copied(sp: u64, dump: &[u8]) -> UserStack<'_> {
-        UserStack { sp, dump, ..UserStack::default() }
-    }
     let mut live = StackReader::default();
-    let rest = live.rest(std::process::id(), &copied(sp, &dump), (1, sp)).unwrap();
-    assert_eq!(rest[28 * 8..29 * 8], 8_u64.to_ne_bytes());
-    *dump.last_mut().unwrap() ^= 1;
-    assert_eq!(live.rest(std::process::id(), &copied(sp, &dump), (1, sp)), None);
-    let called = live.rest(std::process::id(), &copied(sp, &dump), (7, sp + 16 * 8));
-    assert_eq!(called, Some(rest), "the same call stands there");
+    // The frame begins at word 8, with the return address into it below; a word of the copy was another.
+    let mut rest = |changed: usize, frame: u64| {
+        let mut copied = words;
+        copied[changed] = 9;
+        let dump: Vec<u8> = copied[..32].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        live.rest(std::process::id(), &UserStack { sp, dump: &dump, ..UserStack::default() }, sp + frame * 8)
+    };
+    assert_eq!(rest(6, 8).unwrap()[28 * 8..29 * 8], 8_u64.to_ne_bytes(), "only functions below it went on");
+    assert_eq!(rest(7, 8), None, "it calls another function");
+    assert_eq!(rest(8, 8), None, "a call of the same code, with other words in its frame");
+    assert_eq!(rest(31, 8), None);
+    assert_eq!(rest(24, 32), None, "one word is too few to tell");
     std::hint::black_box(&words);
 }
 

@@ -63,7 +63,7 @@ impl Unwinder {
             if caller.is_none() && memory.missed && copied.is_none() {
                 let key = (at.address(), before.sp());
                 copied = Some((key, addresses.len()));
-                memory.rest = self.reader.rest(pid, stack, key);
+                memory.rest = self.reader.rest(pid, stack, before.sp());
                 if memory.rest.is_some() {
                     registers = before;
                     continue;

@@ -7,7 +7,7 @@ use faultless_trace::stat::{FaultTime, Interval};
 use super::section::headed;
 use super::sentence::{untimed, waits};
 use crate::palette::Palette;
-use crate::table::{Align, Room, SCREEN, columns, hang, wrap};
+use crate::table::{Align, SCREEN, columns, hang, to_copy, up_to, wrap};
 use crate::text::{self, plain};
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
@@ -19,8 +19,8 @@ pub(crate) fn takes_little(seconds: Interval, share: Interval) -> bool {
     share.high < WORTH_FROM || seconds.high < WORTH_FROM_SECONDS
 }
 
-pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
-    let width = room.up_to(SCREEN);
+pub(super) fn next(stat: &Stat, palette: Palette, reader: Option<usize>) -> Vec<String> {
+    let width = up_to(SCREEN, reader);
     if stat.faults() == 0 {
         return Vec::new();
     }
@@ -33,7 +33,7 @@ pub(super) fn next(stat: &Stat, palette: Palette, room: Room) -> Vec<String> {
     }
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
-    let room = room.to_copy() - 3 - SITE.len() - 2 - "faultless advise -- ".len();
+    let room = to_copy(reader) - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let (command, what) = text::again(&stat.command, room);
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
     let cure = stat.immune.is_none().then(|| line(CURE, "advise"));
@@ -84,7 +84,7 @@ mod tests {
     fn advise_is_named_only_where_it_can_act() {
         let mut stat = stat(71, 3000);
         stat.command = vec!["./s".to_owned()];
-        let shown = |stat: &Stat| next(stat, Palette(false), Room::of(Some(60))).join("\n");
+        let shown = |stat: &Stat| next(stat, Palette(false), Some(60)).join("\n");
         assert!(shown(&stat).contains("faultless advise -- ./s"), "{}", shown(&stat));
         stat.immune = Some("/tmp/s is statically linked: it has no loader for the pool".to_owned());
         let shown = shown(&stat);
@@ -96,7 +96,7 @@ mod tests {
     fn a_command_is_given_whole_where_the_reader_has_room_and_else_explained() {
         let mut stat = stat(71, 3000);
         stat.command = vec!["./engine".to_owned(), "x".repeat(60)];
-        let shown = |columns| next(&stat, Palette(false), Room::of(columns)).join("\n");
+        let shown = |columns| next(&stat, Palette(false), columns).join("\n");
         let whole = format!("faultless advise -- ./engine {}\n", "x".repeat(60));
         assert!(
             shown(Some(120)).contains(&whole) && !shown(Some(120)).contains("CMD"),
@@ -113,8 +113,7 @@ mod tests {
 
     #[test]
     fn little_time_is_worth_nothing_unless_many_faults_wait_for_the_disk() {
-        let says_nothing =
-            |stat: &Stat| next(stat, Palette(false), Room::of(None)).concat().contains(NOTHING);
+        let says_nothing = |stat: &Stat| next(stat, Palette(false), None).concat().contains(NOTHING);
         let (few, many) = (stat(3000, 9), stat(71, 3000));
         assert!(says_nothing(&few) && !says_nothing(&many));
         assert!(!answer(&few).contains("disk"));

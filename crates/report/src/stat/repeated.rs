@@ -6,13 +6,13 @@ use faultless_trace::repeat::{Repeated, Spread};
 use super::page;
 use crate::advice;
 use crate::palette::Palette;
-use crate::table::{Align, Room, SCREEN, clip, folded, wrap};
+use crate::table::{Align, SCREEN, clip, folded, up_to, wrap};
 use crate::text;
 use crate::tuning::KINDS_SHOWN;
 
 /// The figures of several runs as text, with ANSI styles if `colour`. At most `columns` wide, but 60 to 80. `None`: 80.
 pub fn repeated(found: &Repeated, colour: bool, columns: Option<usize>) -> String {
-    let (palette, width) = (Palette(colour), Room::of(columns).up_to(SCREEN));
+    let (palette, width) = (Palette(colour), up_to(SCREEN, columns));
     let runs = Count(found.runs.len() as u64 - found.killed).of("run");
     let command = found.runs.first().map(|run| text::command(&run.command)).unwrap_or_default();
     let title = palette.faint(&format!(" faultless stat: {}", clip(&command, width - 17)));
@@ -63,11 +63,6 @@ pub fn repeated(found: &Repeated, colour: bool, columns: Option<usize>) -> Strin
         table(&[Left, Right, Right, Right], &rows),
         if kinds.len() > 1 { table(&[Right, Right, Right, Right, Left], &kinds) } else { Vec::new() },
     ])
-}
-
-/// [`Repeated`] as JSON.
-pub fn repeated_json(found: &Repeated) -> String {
-    text::json(found)
 }
 
 fn number(value: f64) -> String {

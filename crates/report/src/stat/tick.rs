@@ -1,9 +1,7 @@
 //! Lines of `stat -I`: what happened since the last one.
 
-use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos};
 use faultless_trace::observation::Tick;
-use serde::Serialize;
 
 /// A line of text, below a head if it is the first.
 pub fn tick(tick: &Tick, is_first: bool) -> String {
@@ -23,29 +21,6 @@ pub fn tick(tick: &Tick, is_first: bool) -> String {
     };
     let head = if is_first { line(head) } else { String::new() };
     head + &line(cells.each_ref().map(String::as_str))
-}
-
-/// A line of JSON: `{"tick": {...}}`.
-pub fn tick_json(tick: &Tick) -> String {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        tick: &'a Tick,
-    }
-    line(&Line { tick })
-}
-
-/// The whole answer in one line of JSON: `{"stat": {...}}`.
-pub fn json_line(stat: &Stat) -> String {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        stat: &'a Stat,
-    }
-    line(&Line { stat })
-}
-
-fn line(document: &impl Serialize) -> String {
-    // Only maps with keys that are not strings can fail. There is none.
-    serde_json::to_string(document).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]
@@ -70,6 +45,5 @@ mod tests {
         );
         let unknown = tick(&Tick { time_ns: 1, ..Tick::default() }, false);
         assert_eq!(unknown.split_whitespace().collect::<Vec<_>>(), ["0.000", "s", "-", "-", "-", "-"]);
-        assert_eq!(tick_json(&known).lines().count(), 1);
     }
 }

@@ -113,7 +113,7 @@ fn compulsory(canvas: &mut Canvas, plateau: Point) {
 fn mark(canvas: &mut Canvas, scale: &Scale, knee: Point) {
     let (x, y) = (scale.x(knee.keep_bytes), y(f64::midpoint(knee.low, knee.high)));
     canvas.line("mark", (x, y), (x, BOTTOM));
-    canvas.dot((x, y));
+    canvas.disc("dot", (x, y), 5.0);
     let text = format!("{} with {} kept", percent(&knee), Bytes(knee.keep_bytes));
     let fits_right = x + 14.0 + text_width(&text, 14.0) < RIGHT;
     let (anchor, x) = if fits_right { ("start", x + 14.0) } else { ("end", x - 14.0) };

@@ -13,7 +13,7 @@ pub struct Bar {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// The text right of the bar, such as the value with its unit. If empty, the bare value.
+    /// The text right of the bar, such as the value with its unit.
     pub note: String,
     /// Whether to highlight this bar.
     pub highlight: bool,
@@ -34,11 +34,10 @@ const SIZE: f64 = 14.0;
 pub fn bars(title: &str, subtitle: &str, bars: &[Bar]) -> String {
     let height = TOP + bars.len() as f64 * ROW + 46.0;
     let mut canvas = Canvas::new(height, title, subtitle);
-    let notes: Vec<String> = bars.iter().map(note).collect();
     let widest =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(|t| text_width(t, SIZE)).fold(0.0, f64::max);
     let label_width = widest(&mut bars.iter().map(|b| b.label.as_str())).min(264.0);
-    let note_width = widest(&mut notes.iter().map(String::as_str)).min(216.0);
+    let note_width = widest(&mut bars.iter().map(|b| b.note.as_str())).min(216.0);
     let left = MARGIN + label_width + 12.0;
     let right = WIDTH - MARGIN - note_width - 12.0;
     let longest = bars.iter().map(|b| sane(b.value)).fold(0.0, f64::max);
@@ -53,29 +52,15 @@ pub fn bars(title: &str, subtitle: &str, bars: &[Bar]) -> String {
         canvas.line(if tick == 0 { "axis" } else { "grid" }, (x(value), TOP - 4.0), (x(value), bottom + 4.0));
         canvas.text("tick", "middle", x(value), bottom + 22.0, &plain(value, step));
     }
-    for ((index, bar), note) in bars.iter().enumerate().zip(&notes) {
+    for (index, bar) in bars.iter().enumerate() {
         let middle = TOP + (index as f64 + 0.5) * ROW;
         let (class, weight) = if bar.highlight { ("best", "key") } else { ("bar", "name") };
         canvas.text(weight, "end", left - 12.0, middle + 5.0, &fit(&bar.label, label_width + 1.0, SIZE));
         canvas.rect(class, (left, middle - THICK / 2.0), (x(bar.value) - left, THICK), 3.0);
-        whisker(&mut canvas, (x(bar.low), x(bar.high)), middle);
-        canvas.text(weight, "start", right + 12.0, middle + 5.0, &fit(note, note_width + 1.0, SIZE));
+        canvas.whisker("whisker", (x(bar.low), x(bar.high)), middle, 5.0);
+        canvas.text(weight, "start", right + 12.0, middle + 5.0, &fit(&bar.note, note_width + 1.0, SIZE));
     }
     canvas.finish(title)
-}
-
-fn whisker(canvas: &mut Canvas, (low, high): (f64, f64), middle: f64) {
-    if high - low < 0.5 {
-        return;
-    }
-    canvas.line("whisker", (low, middle), (high, middle));
-    for end in [low, high] {
-        canvas.line("whisker", (end, middle - 5.0), (end, middle + 5.0));
-    }
-}
-
-fn note(bar: &Bar) -> String {
-    if bar.note.is_empty() { plain(bar.value, bar.value / 100.0) } else { bar.note.clone() }
 }
 
 fn sane(value: f64) -> f64 {

@@ -70,8 +70,15 @@ impl Canvas {
         self.raw(&format!(r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}" rx="{rx}"/>"#));
     }
 
-    pub(super) fn dot(&mut self, at: (f64, f64)) {
-        self.disc("dot", at, 5.0);
+    /// A horizontal interval at `y`, with bars of `half` up and down at its ends; none if it is too short to see.
+    pub(super) fn whisker(&mut self, class: &str, (low, high): (f64, f64), y: f64, half: f64) {
+        if high - low < 1.0 {
+            return;
+        }
+        self.line(class, (low, y), (high, y));
+        for end in [low, high] {
+            self.line(class, (end, y - half), (end, y + half));
+        }
     }
 
     pub(super) fn disc(&mut self, class: &str, at: (f64, f64), radius: f64) {

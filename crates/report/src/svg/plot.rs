@@ -34,8 +34,6 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// A text below the picture; may be empty.
     pub remark: String,
-    /// The horizontal value that the remark is about, on an axis of numbers.
-    pub mark: Option<f64>,
 }
 
 /// Points that belong together.
@@ -211,9 +209,8 @@ mod tests {
         let labels = ["a title that is so long that it does not fit into one line of the picture", name];
         let (title, x_label) = (labels[0].into(), labels[1].into());
         let remark = format!("said: {name}");
-        let svg = plot(&Plot { title, x_label, remark, lines, mark: Some(1.0), ..Plot::default() });
+        let svg = plot(&Plot { title, x_label, remark, lines, ..Plot::default() });
         assert!(!svg.contains("...") && svg.matches("figures</text>").count() == 4, "{svg}");
-        assert!(svg.contains("class=\"mark\""));
     }
 
     #[test]

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
+use faultless_trace::sites::{THREADS_SHOWN, stem};
 use faultless_trace::timeline::{Spent, Timeline};
-
-use crate::tuning::THREADS_SHOWN;
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(super) fn groups(timeline: &Timeline) -> Vec<Group> {
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (index, lane) in timeline.lanes.iter().enumerate() {
-        let stem = lane.stem();
+        let stem = stem(&lane.name);
         let at = *names.entry(stem.clone()).or_insert_with(|| {
             groups.push(Group { name: lane.name.clone(), lanes: Vec::new() });
             groups.len() - 1

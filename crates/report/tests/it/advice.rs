@@ -1,7 +1,8 @@
 //! Fixed runs of cures -> text, JSON and picture.
 
-use faultless_report::advice::{json, svg, text};
+use faultless_report::advice::{svg, text};
 use faultless_report::compare;
+use faultless_report::json;
 use faultless_trace::advice::{Advice, judge};
 use faultless_trace::compare::Comparison;
 use faultless_trace::observation::{Exit, Host};

@@ -1,6 +1,7 @@
 //! Fixed observation -> text, JSON, SVG. `cargo insta review` shows what a change does to them.
 
-use faultless_report::stat::{explain, json, text};
+use faultless_report::json;
+use faultless_report::stat::{explain, text};
 use faultless_report::svg::{self, Bar};
 use faultless_trace::observation::Access;
 use faultless_trace::{Observation, Stat};

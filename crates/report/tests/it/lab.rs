@@ -28,7 +28,6 @@ fn numbers() -> Plot {
         y_label: "us per page, all threads together".into(),
         x_is_bytes: false,
         remark: "Only those of one thread are alike.".into(),
-        mark: Some(1.0),
         lines: vec![
             line("write", false, &[("1", 0.52), ("2", 0.31), ("4", 0.33)], 0.12),
             line("read", false, &[("1", 0.21), ("2", 0.13), ("4", 0.12)], 0.3),

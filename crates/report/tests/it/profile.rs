@@ -1,6 +1,7 @@
 //! Fixed recordings -> the text and JSON of `report`.
 
-use faultless_report::profile::{Layout, explain, html, json, text};
+use faultless_report::json;
+use faultless_report::profile::{Layout, explain, html, text};
 use faultless_trace::diff::Run;
 use faultless_trace::filter::Filter;
 use faultless_trace::findings::{Findings, Next, Sort, Wanted};

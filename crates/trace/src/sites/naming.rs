@@ -9,6 +9,7 @@ use crate::observation::What;
 use crate::profile::{Profile, Weighted};
 use crate::recording::touching::{self, Touching};
 use crate::recording::{Name, Recording, is_interposer};
+use crate::tuning::THREADS_SHOWN;
 
 /// Part of the name of the journal's mapping (`os::journal`).
 const JOURNAL: &str = "memfd:faultless journal";
@@ -18,6 +19,8 @@ pub(crate) struct Naming<'a> {
     pub(super) recording: &'a Recording,
     pub(super) touching: Touching,
     threads: HashMap<(u32, u32), &'a str>,
+    /// How many threads have a name with this stem.
+    stems: HashMap<String, usize>,
     /// Numbers of the recorder's mappings.
     recorders: Vec<u32>,
 }
@@ -50,7 +53,9 @@ impl<'a> Naming<'a> {
                 has_recorder(recording) && (is_interposer(name) || name.contains(JOURNAL))
             });
         let recorders = mappings.map(|(_, number)| number).collect();
-        Self { recording, touching: Touching::new(&recording.stacks), threads, recorders }
+        let mut stems = HashMap::new();
+        threads.values().for_each(|name| *stems.entry(stem(name)).or_default() += 1);
+        Self { recording, touching: Touching::new(&recording.stacks), threads, stems, recorders }
     }
 
     /// Function, and file and line, of the frame to be named.
@@ -102,6 +107,26 @@ impl<'a> Naming<'a> {
     pub(crate) fn thread(&self, pid: u32, tid: u32) -> String {
         self.threads.get(&(pid, tid)).map_or_else(|| format!("thread {tid}"), |name| (*name).to_owned())
     }
+
+    /// Its name, or the stem that it shares with many.
+    pub(super) fn threads_row(&self, pid: u32, tid: u32) -> String {
+        let name = self.thread(pid, tid);
+        let stem = stem(&name);
+        if self.stems.get(&stem).is_some_and(|&threads| threads > THREADS_SHOWN) { stem } else { name }
+    }
+}
+
+/// A thread's name with a star for each number: what `worker-1` and `worker-2` have in common.
+pub fn stem(name: &str) -> String {
+    let mut stem = String::new();
+    for c in name.chars() {
+        match c {
+            '0'..='9' if stem.ends_with('*') => {}
+            '0'..='9' => stem.push('*'),
+            _ => stem.push(c),
+        }
+    }
+    stem
 }
 
 /// The interposer was there to record.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Lane, State, Timeline};
+use crate::sites::stem;
 
 /// What a life can be spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +72,6 @@ impl Lane {
         let on = [State::Running, State::Minor, State::Major, State::Unrecorded];
         on.iter().map(|&state| self.totals_ns[state as usize]).sum()
     }
-
-    /// Its name with a star for each number: what `worker-1` and `worker-2` have in common.
-    pub fn stem(&self) -> String {
-        let mut stem = String::new();
-        for c in self.name.chars() {
-            match c {
-                '0'..='9' if stem.ends_with('*') => {}
-                '0'..='9' => stem.push('*'),
-                _ => stem.push(c),
-            }
-        }
-        stem
-    }
 }
 
 impl Timeline {
@@ -106,12 +94,12 @@ pub(super) fn settle(lanes: &mut [Lane]) {
     let room_ns = |lane: &Lane| (lane.on_ns() + lane.totals_ns[State::Unknown as usize]) as f64;
     let mut names: HashMap<String, (f64, f64)> = HashMap::new();
     for lane in lanes.iter() {
-        let (excess_ns, free_ns) = names.entry(lane.stem()).or_default();
+        let (excess_ns, free_ns) = names.entry(stem(&lane.name)).or_default();
         *excess_ns += (lane.fault_ns - room_ns(lane)).max(0.0);
         *free_ns += (room_ns(lane) - lane.fault_ns).max(0.0);
     }
     for lane in lanes {
-        let (excess_ns, free_ns) = names[&lane.stem()];
+        let (excess_ns, free_ns) = names[&stem(&lane.name)];
         let (over_ns, moved_ns) = (lane.fault_ns - room_ns(lane), excess_ns.min(free_ns));
         lane.fault_ns -= over_ns * moved_ns / if over_ns > 0.0 { excess_ns } else { free_ns.max(1.0) };
         lane.recorded_ns = lane.recorded_ns.min(lane.fault_ns);

@@ -1,10 +1,12 @@
 //! Recordings with a known answer -> rows, whose intervals must contain it.
 
+use std::collections::BTreeSet;
+
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::observation::{Access, EventLoss, What};
+use faultless_trace::observation::{Access, EventLoss, Record, What};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::{Recording, Stacks};
-use faultless_trace::sites::{Group, NO_STACK, SiteRow, Sites};
+use faultless_trace::sites::{Group, NO_STACK, SiteRow, Sites, THREADS_SHOWN};
 use faultless_trace::stat::Kind;
 
 use super::recorded::{Run, Truth, ends, mixed};
@@ -91,6 +93,23 @@ fn of_samples_and_bursts_rows_add_up_to_the_count_and_intervals_hold_the_truth()
             assert!(found.low <= truth && truth <= found.high, "{name}: {truth:.0} not in {found:.0?}");
         }
     }
+}
+
+#[test]
+fn many_threads_whose_names_differ_in_a_number_are_one_row() {
+    let (mut recording, _) = run((1 << 50, 1 << 50), 3);
+    let records = &mut recording.observation.records;
+    let tids: BTreeSet<(u32, u32)> = records.iter().map(|record| (record.pid, record.tid)).collect();
+    assert!(tids.len() > THREADS_SHOWN + 2);
+    let named = |(pid, tid)| {
+        let name = What::Name(if tid < 100 { format!("main-{tid}") } else { format!("worker-{tid}") });
+        Record { time_ns: 0, pid, tid, what: name }
+    };
+    records.extend(tids.into_iter().map(named));
+    let sites = rows(&recording, Group::Thread);
+    let mut labels: Vec<&str> = sites.rows.iter().map(|row| row.label.as_str()).collect();
+    labels.sort_unstable();
+    assert_eq!(labels, ["main-1", "main-2", "worker-*"]);
 }
 
 #[test]

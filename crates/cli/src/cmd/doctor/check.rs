@@ -151,7 +151,7 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     if report.is_interrupted {
         eprintln!("faultless: interrupted; figures are of the rounds until then");
     }
-    let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { text::text(&report) };
+    let text = if json { faultless_report::json(&report) } else { text::text(&report) };
     let code = match report.answer {
         _ if report.is_interrupted => INTERRUPTED,
         Answer::Holds => 0,

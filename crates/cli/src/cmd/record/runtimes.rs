@@ -17,7 +17,7 @@ const JAVA: (&str, &str) =
     ("JAVA_TOOL_OPTIONS", "-XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer");
 
 /// Variables for the command, and the runtimes whose tables are then ours to remove.
-pub(super) fn variables(python: bool, jit: bool) -> (Vec<(OsString, OsString)>, Runtimes) {
+pub(in crate::cmd) fn variables(python: bool, jit: bool) -> (Vec<(OsString, OsString)>, Runtimes) {
     chosen(python, jit, |name| std::env::var_os(name))
 }
 

@@ -46,7 +46,6 @@ pub(crate) fn plot(chart: &Chart, cells: &Measured) -> Plot {
         x_is_bytes: chart.x_label.ends_with(" in bytes"),
         lines,
         remark: chart.remark.into(),
-        mark: None,
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Every page faults again, as the manual pages say, after PROT_NONE, PROT_READ, MAP_NONBLOCK, MADV_DONTNEED and fork(2).
 
-use faultless_os::touch::{Protection, Region};
+use faultless_os::touch::Region;
 use faultless_os::{advise, page};
 
 use super::super::memory;
@@ -86,7 +86,7 @@ impl Trapped {
         let region = Region::populated(self.mapped_bytes())?;
         match self.trap {
             Trap::None => Ok(region),
-            Trap::Protected => Ok(region.protect(Protection::Inaccessible)?.give_back()?),
+            Trap::Protected => Ok(region.protect()?.give_back()?),
             Trap::Trimmed => {
                 let head = self.len_bytes / 2 / page::size() * page::size();
                 Ok(region.trim(head..head + self.len_bytes)?)

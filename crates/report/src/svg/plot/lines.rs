@@ -38,10 +38,6 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
     let area = area(plot, top);
     grid(&mut canvas, plot, &area);
     small(&mut canvas, "middle", (WIDTH / 2.0, top + HEIGHT + FIGURES), &label);
-    if let Some(mark) = plot.mark {
-        let x = area.x.place(mark);
-        canvas.line("mark", (x, top), (x, top + HEIGHT));
-    }
     let styles = mark::styles(plot);
     let measured = plot.lines.iter().filter(|line| !line.is_document).count();
     let step = APART.min(MOST_APART / measured.max(1) as f64);

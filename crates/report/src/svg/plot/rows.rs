@@ -60,12 +60,7 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
             let at = (axis.place(point.value), mark_top + MARK * (place as f64 + 0.5));
             let (low, high) = (axis.place(point.low), axis.place(point.high));
             canvas.open(styles[line].class, &told(of, point));
-            if high - low > 1.0 {
-                canvas.line("ends", (low, at.1), (high, at.1));
-                for end in [low, high] {
-                    canvas.line("ends", (end, at.1 - 3.0), (end, at.1 + 3.0));
-                }
-            }
+            canvas.whisker("ends", (low, high), at.1, 3.0);
             styles[line].draw(&mut canvas, at);
             canvas.close();
         }
