@@ -26,8 +26,6 @@ mod tests;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
@@ -336,11 +334,6 @@ impl Unwinder {
         self.frames = frames;
         stack
     }
-}
-
-/// Copies memory of a process, up to the first page that is not there. Returns the bytes copied.
-fn read_memory(pid: u32, at: u64, into: &mut [u8]) -> usize {
-    File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(into, at)).unwrap_or(0)
 }
 
 /// Whether a mapping with this name is one of a file. Other memory has names like `//anon`, `[heap]`,

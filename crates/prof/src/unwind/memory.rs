@@ -5,6 +5,10 @@
 //!
 //! It does not restore what has changed, or read a process that is gone or denies access.
 
+use std::sync::Arc;
+
+use faultless_os::process_memory;
+
 use super::UserStack;
 use crate::tuning as t;
 
@@ -12,13 +16,15 @@ use crate::tuning as t;
 #[derive(Debug, Default)]
 pub(super) struct StackReader {
     pieces: Vec<Piece>,
+    /// What a piece is read into.
+    buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Piece {
     pid: u32,
     begin: u64,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
 }
 
 impl Piece {
@@ -31,8 +37,8 @@ impl Piece {
 /// A stack: the copy and what was read above it.
 pub(super) struct Memory<'a> {
     pub(super) stack: &'a UserStack<'a>,
-    /// Its rest, from the end of the copy on.
-    pub(super) rest: Option<Vec<u8>>,
+    /// Its rest: memory, and where in it the copy begins.
+    pub(super) rest: Option<(Arc<[u8]>, usize)>,
     /// An unknown word was asked for.
     pub(super) missed: bool,
 }
@@ -48,7 +54,10 @@ impl Memory<'_> {
     fn find(&self, address: u64) -> Option<u64> {
         let dump = self.stack.dump;
         let offset = usize::try_from(address.checked_sub(self.stack.sp)?).ok()?;
-        let rest = || self.rest.as_ref()?.get(offset.checked_sub(dump.len())?..)?.first_chunk();
+        let rest = || {
+            let (bytes, begin) = self.rest.as_ref()?;
+            bytes.get(begin.checked_add(offset)?..)?.first_chunk()
+        };
         let bytes = dump.get(offset..).and_then(<[u8]>::first_chunk).or_else(rest)?;
         Some(u64::from_ne_bytes(*bytes))
     }
@@ -60,8 +69,14 @@ impl StackReader {
         self.pieces.clear();
     }
 
-    /// Memory above the copy. `known`: the last caller found, and the stack pointer there.
-    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: (u64, u64)) -> Option<Vec<u8>> {
+    /// Memory that reaches beyond the copy, and where in it the copy begins. `known`: the last caller found, and the
+    /// stack pointer there.
+    pub(super) fn rest(
+        &mut self,
+        pid: u32,
+        stack: &UserStack<'_>,
+        known: (u64, u64),
+    ) -> Option<(Arc<[u8]>, usize)> {
         // The walk reads whole words.
         let len = stack.dump.len();
         if len < t::STACK_SAME_BYTES || !len.is_multiple_of(8) {
@@ -73,8 +88,8 @@ impl StackReader {
         let same_end = piece.get(end - same as u64, same) == stack.dump.get(len - same..);
         let same_call = known.1 <= end
             && known.1.checked_sub(8).and_then(|at| piece.get(at, 8)) == Some(&known.0.to_ne_bytes()[..]);
-        let offset = usize::try_from(end - piece.begin).ok()?;
-        (same_end || same_call).then(|| piece.bytes.get(offset..).map(<[u8]>::to_vec))?
+        let begin = usize::try_from(stack.sp - piece.begin).ok()?;
+        (same_end || same_call).then(|| (piece.bytes.clone(), begin))
     }
 
     fn piece(&mut self, pid: u32, sp: u64, end: u64) -> Option<&Piece> {
@@ -90,14 +105,9 @@ impl StackReader {
             return None;
         }
         // A failed read is cached as well, so that it is not repeated for each sample.
-        self.pieces.push(Piece { pid, begin: sp, bytes: read(pid, sp) });
+        self.buffer.resize(t::STACK_REST_BYTES, 0);
+        let len = process_memory::read(pid as i32, sp, &mut self.buffer).unwrap_or(0);
+        self.pieces.push(Piece { pid, begin: sp, bytes: self.buffer[..len].into() });
         self.pieces.last().filter(|piece| holds(piece))
     }
-}
-
-fn read(pid: u32, begin: u64) -> Vec<u8> {
-    let mut bytes = vec![0; t::STACK_REST_BYTES];
-    let len = super::read_memory(pid, begin, &mut bytes);
-    bytes.truncate(len);
-    bytes
 }
