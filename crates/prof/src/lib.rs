@@ -16,6 +16,7 @@ mod decode;
 mod drain;
 mod elf;
 pub mod facts;
+mod hash;
 mod kernel;
 mod levels;
 pub mod live;

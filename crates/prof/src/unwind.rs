@@ -34,6 +34,7 @@ use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 use crate::address_space::{AddressSpace, Region};
 use crate::elf::path_of;
+use crate::hash::{self, FastMap};
 use crate::symbols::jit::Jit;
 use crate::symbols::{KERNEL, ModuleFrames, NameCache, NameSource};
 use memory::StackReader;
@@ -66,7 +67,7 @@ pub(crate) struct UserStack<'a> {
 /// Unwinds for all processes of a recording.
 #[derive(Default)]
 pub(crate) struct Unwinder {
-    processes: HashMap<u32, Process>,
+    processes: FastMap<u32, Process>,
     objects: Objects,
     /// By number of the module: the source of its names.
     sources: HashMap<u32, Origin>,
@@ -85,12 +86,12 @@ pub(crate) struct Unwinder {
 struct Process {
     space: AddressSpace<Code>,
     /// Stacks by the hash of their addresses in memory.
-    known: HashMap<u64, u32>,
+    known: FastMap<u64, u32>,
     /// By return address: bytes of stack between the pointer and the next return address, if the code tells
     /// them.
-    held: HashMap<u64, Option<u64>>,
+    held: FastMap<u64, Option<u64>>,
     /// By return address and the stack pointer there: the last known callers up to the root.
-    tails: HashMap<(u64, u64), Box<[u64]>>,
+    tails: FastMap<(u64, u64), Box<[u64]>>,
     /// It replaces its program: no code of the new one has run yet. The registers are still those of the old one,
     /// whose mappings are gone.
     in_exec: bool,
@@ -192,7 +193,7 @@ impl Unwinder {
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
         self.walk(pid, &mut process, stack, &mut addresses);
-        let hash = self.table.hash(&addresses);
+        let hash = hash::of(&addresses);
         let found = match process.known.get(&hash) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
