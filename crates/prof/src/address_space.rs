@@ -4,6 +4,7 @@
 //!
 //! It does not open files.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,11 +30,13 @@ pub(crate) struct Region<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace<T> {
     regions: Vec<Region<T>>,
+    /// The number of the region found last, which most often is the next one.
+    last: Cell<usize>,
 }
 
 impl<T> Default for AddressSpace<T> {
     fn default() -> Self {
-        Self { regions: Vec::new() }
+        Self { regions: Vec::new(), last: Cell::default() }
     }
 }
 
@@ -67,8 +70,12 @@ impl<T: Copy> AddressSpace<T> {
 
     /// The number of the region that holds `address`.
     pub(crate) fn find(&self, address: u64) -> Option<usize> {
-        let index = self.regions.partition_point(|region| region.range.end <= address);
-        self.regions.get(index).is_some_and(|region| region.range.start <= address).then_some(index)
+        let holds = |region: &Region<T>| region.range.contains(&address);
+        if !self.regions.get(self.last.get()).is_some_and(holds) {
+            self.last.set(self.regions.partition_point(|region| region.range.end <= address));
+        }
+        let index = self.last.get();
+        self.regions.get(index).is_some_and(holds).then_some(index)
     }
 
     /// A region by its number.

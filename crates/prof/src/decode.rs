@@ -8,7 +8,6 @@
 //! It does not decode 32-bit programs, or instructions that load and store at different addresses,
 //! except string moves.
 
-use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use faultless_os::{process_memory, syscall};
 use faultless_trace::observation::{Access, Map};
 
 use crate::address_space::AddressSpace;
+use rustc_hash::FxHashMap;
 
 /// Longest x86-64 instruction in bytes (Intel SDM volume 2, 2.3.11).
 const INSTRUCTION_MAX: usize = 15;
@@ -23,16 +23,16 @@ const INSTRUCTION_MAX: usize = 15;
 /// Code by process, and what has been decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    spaces: HashMap<u32, Space>,
+    spaces: FxHashMap<u32, Space>,
     /// By file name, then by offset in the file: shared by all processes.
-    files: HashMap<Arc<str>, HashMap<u64, Use>>,
+    files: FxHashMap<Arc<str>, FxHashMap<u64, Use>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Space {
     code: AddressSpace<()>,
     /// Decoded places in no file.
-    elsewhere: HashMap<u64, Use>,
+    elsewhere: FxHashMap<u64, Use>,
 }
 
 /// How an instruction uses memory.

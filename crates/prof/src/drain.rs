@@ -5,7 +5,7 @@
 //!
 //! It does not pair entries with ends (`trace`), or unwind (`unwind`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use faultless_os::counters::now_ns;
@@ -25,6 +25,7 @@ use crate::thinning::Thinning;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
 use crate::write_cost::WriteCosts;
+use rustc_hash::FxHashMap;
 
 /// All records so far.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ pub(crate) struct Drain {
     /// Of faults of bursts: they are kept at the end, which has the registers.
     entries: Pairer<Record>,
     /// What each thread's last record was, and its time.
-    last: HashMap<u32, (Role, u64)>,
+    last: FxHashMap<u32, (Role, u64)>,
     /// See [`Digest`].
     waited: u64,
     thinning: Thinning,
@@ -73,7 +74,7 @@ struct StackState {
     chain: Vec<u64>,
     kernel_chain: Vec<u64>,
     /// Threads that have asked for `mmap_lock`, and when.
-    lock_wanted: HashMap<u32, u64>,
+    lock_wanted: FxHashMap<u32, u64>,
     /// Processes whose exit has been read. Their last allocations have not been.
     ended: Vec<u32>,
     allocations: Option<Allocations>,
@@ -143,7 +144,7 @@ impl Drain {
             kernel: KernelStacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
-            lock_wanted: HashMap::new(),
+            lock_wanted: FxHashMap::default(),
             ended: Vec::new(),
             allocations,
             allocations_lost: (0, now_ns()),
@@ -192,29 +193,33 @@ impl Drain {
         }
         let mut all = std::mem::take(&mut self.copied);
         let mut unread = Vec::with_capacity(all.len());
+        // Times and bytes: a record is many times as long.
         let mut batch = Vec::new();
         for Copied { cpu, bytes, last_ns } in &mut all {
             let mut raws = records(bytes);
-            let mut rest = raws.rest().len();
+            let mut rest = raws.rest();
             while let Some(raw) = raws.next() {
                 let time_ns = raw.time_ns().unwrap_or(*last_ns);
                 if time_ns >= self.settled_ns {
                     break;
                 }
-                rest = raws.rest().len();
+                let here = std::mem::replace(&mut rest, raws.rest());
                 if let Raw::Lost { lost, .. } = raw {
                     // The ring was full from its last record on.
                     digest.losses.push((lost, *last_ns));
                     self.losses.push(Loss { cpu: Some(*cpu), begin_ns: *last_ns, end_ns: time_ns, lost });
                 } else {
-                    sort_in(raw, &self.roles, self.tells_pages, &span, &mut batch);
+                    batch.push((time_ns, here));
                     *last_ns = time_ns;
                 }
             }
-            unread.push(rest);
+            unread.push(rest.len());
         }
-        batch.sort_by_key(|(record, _)| record.time_ns);
-        for (record, source) in batch {
+        batch.sort_by_key(|&(time_ns, _)| time_ns);
+        let read = |(_, bytes)| records(bytes).next();
+        let (roles, tells_pages) = (std::mem::take(&mut self.roles), self.tells_pages);
+        let wanted = |raw| interpret(raw, &roles, tells_pages, &span);
+        for (record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
             // Linux 6.18 gives the second of two events of one fault the id of the first. Here, a sample in a
             // burst gets the id of the pair. It may arrive in the next batch, if it was written just after
             // the rings were copied.
@@ -248,6 +253,7 @@ impl Drain {
                 None => self.keep(record, None, &mut digest.tasks),
             }
         }
+        self.roles = roles;
         for (Copied { bytes, .. }, rest) in all.iter_mut().zip(unread) {
             bytes.drain(..bytes.len() - rest);
             bytes.shrink_to(t::COPIED_BYTES_KEPT);
@@ -478,24 +484,26 @@ impl Drain {
     }
 }
 
-/// A record that waits for sorting, with the sample it was made from.
-type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
+/// A record, with the sample it was made from.
+type Made<'a> = (Record, Option<(Role, Sample<'a>)>);
 
-fn sort_in<'a>(
+/// The records that a raw one stands for; of faults only those in `span`.
+fn interpret<'a>(
     raw: Raw<'a>,
     roles: &Roles,
     tells_pages: bool,
     span: &Range<u64>,
-    batch: &mut Vec<Pending<'a>>,
-) {
+) -> impl Iterator<Item = Made<'a>> + use<'a> {
+    let mut exec = None;
     let record = match raw {
         Raw::Sample(sample) => {
-            let Some(role) = roles.get(sample.id) else { return };
-            let is_fault = matches!(role, Role::Entry | Role::Again | Role::Minor | Role::Major);
-            if !is_fault || span.contains(&sample.time_ns) {
-                batch.extend(from_sample(sample, role, tells_pages));
-            }
-            return;
+            let role = roles.get(sample.id);
+            let is_wanted = |role: &Role| {
+                let is_fault = matches!(role, Role::Entry | Role::Again | Role::Minor | Role::Major);
+                !is_fault || span.contains(&sample.time_ns)
+            };
+            let made = role.filter(is_wanted).and_then(|role| from_sample(sample, role, tells_pages));
+            return None.into_iter().chain(made);
         }
         Raw::Map(map) => {
             let what = What::Map(Map {
@@ -506,30 +514,28 @@ fn sort_in<'a>(
                 name: map.name,
                 file_offset: map.file_offset,
             });
-            Record { time_ns: map.time_ns, pid: map.pid, tid: map.tid, what }
+            Some(Record { time_ns: map.time_ns, pid: map.pid, tid: map.tid, what })
         }
-        Raw::Fork(task) => from_task(task, What::Fork { parent: task.parent }),
-        Raw::Exit(task) => from_task(task, What::Exit),
+        Raw::Fork(task) => Some(from_task(task, What::Fork { parent: task.parent })),
+        Raw::Exit(task) => Some(from_task(task, What::Exit)),
         Raw::Name(name) => {
-            if name.exec {
-                batch.push((from_task(name.task, What::Exec), None));
-            }
-            from_task(name.task, What::Name(String::from_utf8_lossy(name.name).into_owned()))
+            exec = name.exec.then(|| (from_task(name.task, What::Exec), None));
+            Some(from_task(name.task, What::Name(String::from_utf8_lossy(name.name).into_owned())))
         }
         Raw::Switch(switch) => {
             let what = What::Switch { out: switch.out, preempted: switch.preempted };
-            Record { time_ns: switch.time_ns, pid: switch.pid, tid: switch.tid, what }
+            Some(Record { time_ns: switch.time_ns, pid: switch.pid, tid: switch.tid, what })
         }
-        Raw::Lost { .. } | Raw::Other => return,
+        Raw::Lost { .. } | Raw::Other => None,
     };
-    batch.push((record, None));
+    exec.into_iter().chain(record.map(|record| (record, None)))
 }
 
 fn from_task(task: faultless_os::ring::Task, what: What) -> Record {
     Record { time_ns: task.time_ns, pid: task.pid, tid: task.tid, what }
 }
 
-fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pending<'_>> {
+fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Made<'_>> {
     let (addr, ip, kernel) = (sample.addr, sample.ip, sample.kernel);
     let (access, stack) = (None, None);
     let mapped_bytes = if tells_pages { sample.mapped_bytes() } else { None };

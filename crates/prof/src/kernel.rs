@@ -88,7 +88,7 @@ impl KernelStacks {
     fn named(self, symbols: &Symbols) -> KernelSamples {
         let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
         for (chain, count) in self.counts {
-            let names = chain.iter().map(|&address| symbols.name(address).to_owned()).collect();
+            let names = chain.iter().map(|&address| symbols.name(address)).collect();
             *stacks.entry(names).or_default() += count;
         }
         let mut stacks: Vec<_> = stacks.into_iter().collect();

@@ -146,8 +146,8 @@ fn of_kernel(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
     by_address(module, |address| symbols.find(address))
 }
 
-fn by_address<'a>(module: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Lookup {
-    let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
+fn by_address(module: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<String>) -> Lookup {
+    let name = |function| Name { function, ..Name::default() };
     let names =
         module.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
     Lookup { names: names.collect(), unreadable: Vec::new() }

@@ -26,8 +26,7 @@ mod tests;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::hash::BuildHasher;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
@@ -40,6 +39,7 @@ use crate::symbols::jit::Jit;
 use crate::symbols::{KERNEL, ModuleFrames, NameCache, NameSource};
 use memory::StackReader;
 use objects::Objects;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use table::Table;
 
 /// Addresses from here on are markers for the kind of those that follow (`PERF_CONTEXT_*`).
@@ -68,7 +68,7 @@ pub(crate) struct UserStack<'a> {
 /// Unwinds for all processes of a recording.
 #[derive(Default)]
 pub(crate) struct Unwinder {
-    processes: HashMap<u32, Process>,
+    processes: FxHashMap<u32, Process>,
     objects: Objects,
     /// By number of the module: the source of its names.
     sources: HashMap<u32, Origin>,
@@ -87,12 +87,12 @@ pub(crate) struct Unwinder {
 struct Process {
     space: AddressSpace<Code>,
     /// Stacks by the hash of their addresses in memory.
-    known: HashMap<u64, u32>,
+    known: FxHashMap<u64, u32>,
     /// By return address: bytes of stack between the pointer and the next return address, if the code tells
     /// them.
-    held: HashMap<u64, Option<u64>>,
+    held: FxHashMap<u64, Option<u64>>,
     /// By return address and the stack pointer there: the last known callers up to the root.
-    tails: HashMap<(u64, u64), Box<[u64]>>,
+    tails: FxHashMap<(u64, u64), Box<[u64]>>,
     /// It replaces its program: no code of the new one has run yet. The registers are still those of the old one,
     /// whose mappings are gone.
     in_exec: bool,
@@ -194,7 +194,7 @@ impl Unwinder {
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
         self.walk(pid, &mut process, stack, &mut addresses);
-        let hash = self.table.hash(&addresses);
+        let hash = FxBuildHasher.hash_one(&addresses);
         let found = match process.known.get(&hash) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
@@ -336,11 +336,6 @@ impl Unwinder {
         self.frames = frames;
         stack
     }
-}
-
-/// Copies memory of a process, up to the first page that is not there. Returns the bytes copied.
-fn read_memory(pid: u32, at: u64, into: &mut [u8]) -> usize {
-    File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(into, at)).unwrap_or(0)
 }
 
 /// Whether a mapping with this name is one of a file. Other memory has names like `//anon`, `[heap]`,

@@ -8,17 +8,18 @@
 //!
 //! It does not correct a reading.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use faultless_trace::measurement::{Interval, median};
 use faultless_trace::observation::Calibration;
 
 use crate::tuning as t;
+use rustc_hash::FxHashMap;
 
 /// Readings so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteCosts {
-    threads: HashMap<u32, Thread>,
+    threads: FxHashMap<u32, Thread>,
     /// By how much a fault read longer because its entry was written twice, ns.
     longer_ns: Vec<f64>,
     /// Faults read, and extra entries among them.

@@ -116,8 +116,7 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
 /// Why the interposer cannot act in a program, or leaves it as it is: a clause. `None` if it acts, or if the program can't
 /// be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    let program = find(name).ok()?;
-    program.immune().map(|immunity| immunity.reason).or_else(|| program.own_memory())
+    find(name).ok()?.out_of_reach()
 }
 
 /// The library whose malloc a program uses instead of glibc's.

@@ -36,13 +36,13 @@ impl BufferedRing {
 
     /// Appends all that was written since the last call to `out`.
     pub(crate) fn drain_into(&self, out: &mut Vec<u8>) {
-        let mut ahead = {
-            let pending = &mut *self.lock();
-            let mut ahead = std::mem::take(&mut pending.ahead);
-            pending.ring.drain_into(if ahead.is_empty() { out } else { &mut ahead });
-            ahead
-        };
-        if out.is_empty() && !ahead.is_empty() { *out = ahead } else { out.append(&mut ahead) }
+        let pending = &mut *self.lock();
+        if out.is_empty() {
+            std::mem::swap(out, &mut pending.ahead);
+        }
+        out.append(&mut pending.ahead);
+        pending.ahead.shrink_to(t::COPIED_BYTES_KEPT);
+        pending.ring.drain_into(out);
     }
 
     /// If there is `room`, bytes, copies what the ring holds. Returns the bytes copied, and the bytes that

@@ -6,6 +6,7 @@
 //! The code is CPython 3.12, Python/asm_trampoline.S: `call *%rcx; add $8,%rsp; ret`. Since 3.13 it keeps a
 //! frame pointer, as it always did on aarch64.
 
+use faultless_os::process_memory;
 use framehop::{Error, UnwindRegsNative};
 
 /// Bytes between the stack pointer and the next return address, if the code at `address` is `add $BYTES,%rsp;
@@ -13,7 +14,7 @@ use framehop::{Error, UnwindRegsNative};
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn held_bytes(pid: u32, address: u64) -> Option<u64> {
     let mut code = [0; 5];
-    if super::read_memory(pid, address, &mut code) == code.len() { of_code(code) } else { None }
+    if process_memory::read(pid as i32, address, &mut code) == Ok(code.len()) { of_code(code) } else { None }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -8,6 +8,10 @@
 //!
 //! It does not restore what has changed, or read a process that is gone or denies access.
 
+use std::sync::Arc;
+
+use faultless_os::process_memory;
+
 use super::UserStack;
 use crate::tuning as t;
 
@@ -15,13 +19,15 @@ use crate::tuning as t;
 #[derive(Debug, Default)]
 pub(super) struct StackReader {
     pieces: Vec<Piece>,
+    /// What a piece is read into.
+    buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Piece {
     pid: u32,
     begin: u64,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
 }
 
 impl Piece {
@@ -34,8 +40,8 @@ impl Piece {
 /// A stack: the copy and what was read above it.
 pub(super) struct Memory<'a> {
     pub(super) stack: &'a UserStack<'a>,
-    /// Its rest, from the end of the copy on.
-    pub(super) rest: Option<Vec<u8>>,
+    /// Its rest: memory, and where in it the copy begins.
+    pub(super) rest: Option<(Arc<[u8]>, usize)>,
     /// An unknown word was asked for.
     pub(super) missed: bool,
 }
@@ -51,7 +57,10 @@ impl Memory<'_> {
     fn find(&self, address: u64) -> Option<u64> {
         let dump = self.stack.dump;
         let offset = usize::try_from(address.checked_sub(self.stack.sp)?).ok()?;
-        let rest = || self.rest.as_ref()?.get(offset.checked_sub(dump.len())?..)?.first_chunk();
+        let rest = || {
+            let (bytes, begin) = self.rest.as_ref()?;
+            bytes.get(begin.checked_add(offset)?..)?.first_chunk()
+        };
         let bytes = dump.get(offset..).and_then(<[u8]>::first_chunk).or_else(rest)?;
         Some(u64::from_ne_bytes(*bytes))
     }
@@ -63,8 +72,9 @@ impl StackReader {
         self.pieces.clear();
     }
 
-    /// Memory above the copy. `known`: the stack pointer in the last caller found.
-    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: u64) -> Option<Vec<u8>> {
+    /// Memory that reaches beyond the copy, and where in it the copy begins. `known`: the stack pointer in the last
+    /// caller found.
+    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: u64) -> Option<(Arc<[u8]>, usize)> {
         let len = stack.dump.len();
         let frame = usize::try_from(known.checked_sub(stack.sp)?).ok()?;
         // With the return address into it, and at least so many bytes. The walk reads whole words.
@@ -72,8 +82,8 @@ impl StackReader {
         let end = stack.sp.checked_add(len as u64).filter(|_| len.is_multiple_of(8))?;
         let piece = self.piece(pid, stack.sp, end)?;
         let is_same = piece.get(end - copied.len() as u64, copied.len()) == Some(copied);
-        let offset = usize::try_from(end - piece.begin).ok()?;
-        is_same.then(|| piece.bytes.get(offset..).map(<[u8]>::to_vec))?
+        let begin = usize::try_from(stack.sp.checked_sub(piece.begin)?).ok()?;
+        is_same.then(|| (piece.bytes.clone(), begin))
     }
 
     fn piece(&mut self, pid: u32, sp: u64, end: u64) -> Option<&Piece> {
@@ -89,14 +99,9 @@ impl StackReader {
             return None;
         }
         // A failed read is cached as well, so that it is not repeated for each sample.
-        self.pieces.push(Piece { pid, begin: sp, bytes: read(pid, sp) });
+        self.buffer.resize(t::STACK_REST_BYTES, 0);
+        let len = process_memory::read(pid as i32, sp, &mut self.buffer).unwrap_or(0);
+        self.pieces.push(Piece { pid, begin: sp, bytes: self.buffer[..len].into() });
         self.pieces.last().filter(|piece| holds(piece))
     }
-}
-
-fn read(pid: u32, begin: u64) -> Vec<u8> {
-    let mut bytes = vec![0; t::STACK_REST_BYTES];
-    let len = super::read_memory(pid, begin, &mut bytes);
-    bytes.truncate(len);
-    bytes
 }

@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use faultless_os::procfs;
+use faultless_os::{process_memory, procfs};
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};
 
 use crate::elf::{DELETED, Elf, ElfImage, Sections, open, path_of};
@@ -127,7 +127,7 @@ fn identity(metadata: &Metadata) -> Identity {
 fn memory(pid: u32, range: &Range<u64>) -> Option<Vec<u8>> {
     let len_bytes = range.end.checked_sub(range.start).filter(|len| *len <= t::VDSO_BYTES_MAX)?;
     let mut bytes = vec![0; len_bytes as usize];
-    (super::read_memory(pid, range.start, &mut bytes) == bytes.len()).then_some(bytes)
+    (process_memory::read(pid as i32, range.start, &mut bytes) == Ok(bytes.len())).then_some(bytes)
 }
 
 fn own_vdso() -> Option<Vec<u8>> {

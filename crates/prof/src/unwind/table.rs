@@ -4,20 +4,21 @@
 //! define them.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 
 use faultless_trace::file::Line;
 use faultless_trace::recording::{Frame, Module};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// What has a number so far.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     modules: HashMap<(String, Option<String>), u32>,
-    frames: HashMap<(Option<u32>, u64), u32>,
+    frames: FxHashMap<(Option<u32>, u64), u32>,
     /// By hash, which keeps the frames out of memory. Of a million stacks, two collide in one of 10^7
     /// recordings.
-    stacks: HashMap<u64, u32>,
-    hasher: RandomState,
+    stacks: FxHashMap<u64, u32>,
     lines: Vec<Line>,
 }
 
@@ -36,15 +37,10 @@ impl Table {
 
     pub(crate) fn stack(&mut self, frames: &[u32]) -> u32 {
         let next = self.stacks.len() as u32;
-        *self.stacks.entry(self.hasher.hash_one(frames)).or_insert_with(|| {
+        *self.stacks.entry(FxBuildHasher.hash_one(frames)).or_insert_with(|| {
             self.lines.push(Line::Stack(next, frames.to_vec()));
             next
         })
-    }
-
-    /// A hash that stands for a list of addresses.
-    pub(crate) fn hash(&self, addresses: &[u64]) -> u64 {
-        self.hasher.hash_one(addresses)
     }
 
     /// Every frame: number, module, address.
@@ -58,8 +54,8 @@ impl Table {
     }
 }
 
-fn number<K: Clone + Eq + Hash>(
-    known: &mut HashMap<K, u32>,
+fn number<K: Clone + Eq + Hash, S: BuildHasher>(
+    known: &mut HashMap<K, u32, S>,
     key: K,
     lines: &mut Vec<Line>,
     line: impl FnOnce(u32, K) -> Line,

@@ -8,7 +8,7 @@
 //! memory that grew by more than its faults and khugepaged can have brought. Without it there are none: the machine's
 //! count is that of all programs.
 //!
-//! With evidence the machine's count is the maximum. Memory grows by a huge page per such fault, and by at most a
+//! With evidence the machine's count is the maximum, and the number itself where memory shows four fifths of it. Memory grows by a huge page per such fault, and by at most a
 //! page for each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
 //! between the readings, the share that takes a page is known, which gives a better estimate.
 
@@ -20,7 +20,7 @@ use crate::observation::{Level, Observation};
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
 /// Adjusts the weights of huge-page faults. A program with evidence is assumed to have caused all of the machine's in
-/// two cases: its memory shows a quarter of them, or some were seen and samples allow all.
+/// two cases: its memory shows most of them, or no growth was read, and samples allow all.
 pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
     // Populated pages are counted without a user-mode fault; each may be a huge page. Where no event tells the modes, the
@@ -49,10 +49,20 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     if exact + estimate + least <= 0.0 {
         return;
     }
-    let unseen =
-        if seen > 0.0 { most_of(estimate, squares / seen).min(others + estimate) } else { others + estimate };
-    let is_all = HUGE_SHOWN_SHARE * most <= likely || exact + estimate > 0.0 && most <= exact + unseen;
-    let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
+    let [fewest, unseen] =
+        if seen > 0.0 { bounds(estimate, squares / seen) } else { [0.0, others + estimate] };
+    let unseen = unseen.min(others + estimate);
+    // Memory that was given back between two readings did not grow.
+    let fits = (exact + fewest..=exact + unseen).contains(&likely);
+    let counted = exact + estimate;
+    let all = match likely {
+        _ if likely >= HUGE_SHOWN_SHARE * most => most,
+        0.0 if counted > 0.0 && most <= exact + unseen => most,
+        0.0 => counted,
+        _ if fits || likely > counted => likely,
+        _ => counted,
+    };
+    let all = all.min(most);
     let least = least.max(exact).min(most);
     weights.huge = Some(Huge { least, most: most.min(exact + unseen).max(all).max(least) });
     let left = (all - exact).max(0.0);
@@ -66,12 +76,13 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
 }
 
-/// The most faults that samples allow, if their estimate is `estimate` and each represents `each`: the upper
-/// end of the 95 % score interval of a Poisson count, times `each`.
-fn most_of(estimate: f64, each: f64) -> f64 {
+/// The fewest and the most faults that samples allow, if their estimate is `estimate` and each represents `each`: the
+/// 95 % score interval of a Poisson count, times `each`.
+fn bounds(estimate: f64, each: f64) -> [f64; 2] {
     const Z: f64 = 1.96;
     let number = if each > 0.0 { estimate / each } else { 0.0 };
-    each * (number + Z * Z / 2.0 + Z * (number + Z * Z / 4.0).sqrt())
+    let (middle, half) = (number + Z * Z / 2.0, Z * (number + Z * Z / 4.0).sqrt());
+    [middle - half, middle + half].map(|number| number * each)
 }
 
 /// Huge pages that memory grew by between readings, beyond the error of the readings: first beyond a page for
@@ -192,7 +203,9 @@ mod tests {
         near(huge_faults(0, 500, 3), 30.0);
         near(huge_faults(0, 12, 3), 12.0);
         near(huge_faults(50, 500, 3), 50.0);
-        near(huge_faults(15, 20, 0), 20.0);
+        near(huge_faults(17, 20, 0), 20.0);
+        near(huge_faults(30, 100, 1), 30.0);
+        near(huge_faults(1, 500, 50), 500.0);
         near(huge_faults(15, 61, 0), 15.0);
         near(huge_faults(15, 0, 0), 0.0);
         near(huge_faults(1, 500, 0), 1.0);

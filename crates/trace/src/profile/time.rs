@@ -124,26 +124,23 @@ fn calibrated(
     rows: &mut [KindRow],
 ) -> (Option<FaultTime>, Option<String>) {
     let [low, usual, high] = UNTIMED;
-    let huge_ns = inputs.huge_ns.unwrap_or(THP_PRICE_RATIO * truth_ns);
-    let of = |faults: u64| {
-        let all = faults as f64;
-        let [least, most] = inputs.huge.map_or([0.0; 2], |huge| [huge.least.min(all), huge.most.min(all)]);
-        let seconds = |huge: f64, [price, huge_price]: [f64; 2]| {
-            ((all - huge) * price * truth_ns + huge * huge_price * huge_ns) / 1e9
-        };
-        Interval {
-            value: seconds(least, [usual, 1.0]),
-            low: seconds(least, [low, CALIBRATED_LOW]),
-            high: seconds(most, [high, CALIBRATED_HIGH]),
-        }
+    // A huge page is never cheaper than a base page.
+    let huge_ns = inputs.huge_ns.unwrap_or(THP_PRICE_RATIO * truth_ns).max(high * truth_ns);
+    let is_touch = |row: &KindRow| !matches!(row.kind, Kind::Major | Kind::BeforeExec);
+    let faults: f64 = rows.iter().filter(|row| is_touch(row)).map(|row| row.faults as f64).sum();
+    let [least, most] = inputs.huge.map_or([0.0; 2], |huge| [huge.least.min(faults), huge.most.min(faults)]);
+    let seconds = |huge: f64, [price, huge_price]: [f64; 2]| {
+        ((faults - huge) * price * truth_ns + huge * huge_price * huge_ns) / 1e9
     };
-    let mut faults = 0_u64;
-    for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
-        let time = of(row.faults);
+    let seconds = Interval {
+        value: seconds(least, [usual, 1.0]),
+        low: seconds(least, [low, CALIBRATED_LOW]),
+        high: seconds(most, [high, CALIBRATED_HIGH]),
+    };
+    for row in rows.iter_mut().filter(|row| is_touch(row)) {
+        let time = seconds.times(row.faults as f64 / faults.max(1.0));
         (row.seconds, row.seconds_interval) = (Some(time.value), Some((time.low, time.high)));
-        faults = faults.saturating_add(row.faults);
     }
-    let seconds = of(faults);
     let time = FaultTime {
         source: Source::Calibrated,
         timed: 0,
@@ -183,14 +180,16 @@ impl FaultTime {
 /// value far above the bound is taken for one just above it. The distribution function is that of a logistic one with a
 /// factor of 1.702, off by less than 0.01.
 fn mean_below(interval: &Interval, bound: f64) -> f64 {
-    let deviation = (interval.value - interval.low) / 1.96;
+    let deviation = (interval.value - interval.low.max(0.0)) / 1.96;
     if deviation <= 0.0 {
         return interval.value.min(bound);
     }
     let value = interval.value.min(bound + deviation);
     let at = (bound - value) / deviation;
     let density = (-at * at / 2.0).exp() / std::f64::consts::TAU.sqrt();
-    value - deviation * density * (1.0 + (-1.702 * at).exp())
+    let mean = value - deviation * density * (1.0 + (-1.702 * at).exp());
+    // Times are not negative: of a far wider distribution a level part is left, from 0 on.
+    mean.max(interval.value.min(bound / 2.0))
 }
 
 fn share(seconds: Interval, cpu_ns: f64) -> Interval {
@@ -220,5 +219,6 @@ mod tests {
         near(mean(100.0, 100.0), 92.0);
         near(mean(110.0, 100.0), 94.7);
         near(mean(300.0, 100.0), 94.7);
+        near(mean(30.0, 2.0), 1.0);
     }
 }

@@ -75,23 +75,16 @@ impl Executable {
     /// Why the interposer cannot act in this program. `None` if it can, or if the file can't be read.
     pub(super) fn immune(&self) -> Option<Immunity> {
         let binary = self.binary()?;
-        native(&binary.path, &binary.file, &binary.head)
+        native(&binary, dynamic(&binary.file, &binary.head).as_ref())
     }
 
-    /// Why its memory does not come from a malloc that can be replaced: a clause.
-    pub(super) fn own_memory(&self) -> Option<String> {
-        const PT_NOTE: u32 = 4;
-        let Binary { path, file, head } = self.binary()?;
-        let is_go =
-            |note: Segment| read_at(&file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"));
-        let why = if program_headers(&file, &head)?.of_kind(PT_NOTE).any(is_go) {
-            "is a Go program: its heap does not come from malloc"
-        } else if dynamic(&file, &head)?.defines(b"malloc") {
-            "defines malloc itself"
-        } else {
-            return None;
-        };
-        Some(format!("{} {why}", path.display()))
+    /// Why the interposer cannot act in it, or why its memory does not come from a malloc that can be replaced: a
+    /// clause.
+    pub(super) fn out_of_reach(&self) -> Option<String> {
+        let binary = self.binary()?;
+        let dynamic = dynamic(&binary.file, &binary.head);
+        let immunity = native(&binary, dynamic.as_ref());
+        immunity.map(|immunity| immunity.reason).or_else(|| own_memory(&binary, dynamic.as_ref()))
     }
 
     /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
@@ -130,7 +123,7 @@ struct Binary {
 }
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
+    memchr::memmem::find(bytes, part).is_some()
 }
 
 /// The interpreter in a script's first line. For `/usr/bin/env NAME`, NAME is looked up.
@@ -145,14 +138,29 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn native(path: &Path, file: &File, head: &[u8]) -> Option<Immunity> {
+fn own_memory(binary: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
+    const PT_NOTE: u32 = 4;
+    let Binary { path, file, head } = binary;
+    let is_go =
+        |note: Segment| read_at(file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"));
+    let why = if program_headers(file, head)?.of_kind(PT_NOTE).any(is_go) {
+        "is a Go program: its heap does not come from malloc"
+    } else if dynamic?.defines(b"malloc\0") {
+        "defines malloc itself"
+    } else {
+        return None;
+    };
+    Some(format!("{} {why}", path.display()))
+}
+
+fn native(Binary { path, file, head }: &Binary, dynamic: Option<&Dynamic>) -> Option<Immunity> {
     let shown = path.display();
     let reason = match dynamic_loader(file, head) {
         _ if gains_rights(&file.metadata().ok()?) => "is setuid or setgid: its loader ignores LD_PRELOAD",
         Elf::Static => "is statically linked: it has no loader for the pool",
         Elf::OtherClass => "is a 32-bit program and the pool is not",
         Elf::Dynamic => {
-            let sanitizer = sanitizer(&dynamic(file, head)?.names)?;
+            let sanitizer = sanitizer(&dynamic?.names)?;
             let reason = format!("{shown} is built with {sanitizer}, which has to see every block");
             return Some(Immunity { reason, is_left_alone: true });
         }
@@ -185,13 +193,12 @@ struct Dynamic {
 }
 
 impl Dynamic {
-    /// Whether the program itself has a function of this name, which then goes before those of libraries.
+    /// Whether the program itself has a function of this name, which ends in a zero. It goes before those of libraries.
     fn defines(&self, name: &[u8]) -> bool {
         const SYMBOL_BYTES: usize = 24;
         self.symbols.chunks_exact(SYMBOL_BYTES).any(|symbol| {
             let (at, section) = (word(symbol, 0).unwrap_or(0) as u32 as usize, [symbol[6], symbol[7]]);
-            let found = self.names.get(at..).and_then(|names| names.split(|&byte| byte == 0).next());
-            section != [0, 0] && found == Some(name)
+            section != [0, 0] && self.names.get(at..).is_some_and(|names| names.starts_with(name))
         })
     }
 }
