@@ -232,15 +232,19 @@ fn would_not_have_been(p: &Pattern<'_>) -> String {
 
 /// How to give less back inside a mapping that stays.
 fn give_back_less(p: &Pattern<'_>) -> String {
-    let unknown = !p.blocks && !p.asked_for_blocks;
     match p.program.memory {
         Memory::Go => "GODEBUG=madvdontneed=0: Go then gives memory back with MADV_FREE".to_owned(),
         Memory::Library(_) | Memory::Own => {
             "a longer decay in the allocator's settings, or MADV_FREE instead of MADV_DONTNEED".to_owned()
         }
-        Memory::Malloc if unknown => {
+        Memory::Malloc if !p.blocks && !p.asked_for_blocks => {
             "give memory back later, or with MADV_FREE instead of MADV_DONTNEED; record --alloc tells whether malloc does it, and its settings".to_owned()
         }
+        // It trims the arenas of threads so.
+        Memory::Malloc => format!(
+            "where malloc did it: {}; else give it back later, or with MADV_FREE instead of MADV_DONTNEED",
+            tunables(p.lives.map_or(0, |lives| lives.largest_bytes))
+        ),
         _ => "give memory back later, or with MADV_FREE instead of MADV_DONTNEED".to_owned(),
     }
 }

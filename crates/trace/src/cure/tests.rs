@@ -151,6 +151,7 @@ fn nothing_is_printed_that_does_not_reach_the_programs_memory() {
     let [unknown, asked] = [unknown, asked].map(|pattern| remedy(&pattern).how);
     assert!(unknown.contains("record --alloc") && !unknown.contains("GLIBC"), "it may be its own mapping");
     assert!(asked.contains("MADV_FREE") && !asked.contains("record --alloc"), "{asked}");
+    assert!(asked.contains("glibc.malloc.trim_threshold"), "malloc trims the arenas of threads so: {asked}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Times by kind -> seconds per kind and in all, with intervals.
 //!
 //! Seconds are the sum over the rows of mean times count. Rows without recorded faults (populate, unknown) have the
-//! price of anonymous first touches, which most of them are. Faults that a user can't see, in system calls, have a
+//! price of anonymous first touches, which most of them are; of populated pages less the trap. Faults that a user can't see, in system calls, have a
 //! range and are no part of the sum. Faults before exec cost the program nothing. Waits, as for a disk, are no part of the seconds.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::kind::{ALL, FIRST_TOUCHES, Kind, KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::Host;
 use crate::reconcile::TimeBound;
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, THP_PRICE_RATIO, UNTIMED};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, POPULATE_SAVES, THP_PRICE_RATIO, UNTIMED};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
@@ -91,7 +91,8 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [KindRow]) -> (Option<FaultTi
         }
         let time = kinds.kind_time_ns(row.kind).map(|time_ns| time_ns.times(part / 1e9));
         let time = time.unwrap_or_else(|| {
-            let value = usual_ns * row.faults as f64 / 1e9;
+            let saved = if row.kind == Kind::Populate { POPULATE_SAVES[1] } else { 0.0 };
+            let value = usual_ns * (1.0 - saved) * row.faults as f64 / 1e9;
             foreign += value;
             Interval { value, low: value * CALIBRATED_LOW, high: value * CALIBRATED_HIGH }
         });

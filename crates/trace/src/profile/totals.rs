@@ -197,7 +197,10 @@ fn fit(profile: &mut Profile, rows: &[KindRow]) {
 
 /// Cuts the CPU time to a part of it.
 fn cut(profile: &mut Profile, rows: &mut [KindRow], part: f64) {
-    rows.iter_mut().filter_map(|row| row.seconds.as_mut()).for_each(|seconds| *seconds *= part);
+    for row in rows.iter_mut().filter(|row| row.seconds.is_some()) {
+        row.seconds = row.seconds.map(|seconds| seconds * part);
+        row.seconds_interval = row.seconds_interval.map(|(low, high)| (low * part, high));
+    }
     for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
         (fault.cost_ns, basis.assumed_ns) = (fault.cost_ns * part, basis.assumed_ns * part);
     }
