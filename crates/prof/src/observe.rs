@@ -49,7 +49,7 @@ pub(crate) fn attach(
         monitor.add(record);
     }
     let command = subject::command(&attached);
-    Ok(Observation { command, ..watch(monitor, subject, ticker)? })
+    Ok(Observation { command, attached: true, ..watch(monitor, subject, ticker)? })
 }
 
 /// Watches all processes of the machine.

@@ -99,7 +99,8 @@ impl Process {
     fn read(&mut self) {
         let pid = self.handle.pid() as u32;
         self.last = procfs::stat(pid).unwrap_or(self.last);
-        self.peak_rss_bytes = procfs::peak_rss_bytes(pid).unwrap_or(self.peak_rss_bytes);
+        // An exec begins a new peak.
+        self.peak_rss_bytes = self.peak_rss_bytes.max(procfs::peak_rss_bytes(pid).unwrap_or(0));
     }
 
     fn used(&self) -> Rusage {

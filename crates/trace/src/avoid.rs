@@ -176,7 +176,7 @@ fn take(stack: &mut Vec<Segment>, height: &mut u64, mut pages: u64, steps: &mut 
 /// Points stand at 1, 4, 8, 16 ... MiB, up to the first that reaches the plateau: all avoidable faults. The
 /// rest is compulsory, the first touch of peak memory. The knee is the smallest whole MiB with both bounds
 /// within two points of their plateau. It is rounded up by an eighth at most, to a figure easy to remember:
-/// 63 becomes 64. It is named only if the plateau is worth it (5 %).
+/// 63 becomes 64, but never above what was held. It is named only if the plateau is worth it (5 %).
 ///
 /// # Errors
 /// The reason, in words, when there are too few readings or nothing was faulted in.
@@ -235,7 +235,7 @@ impl Bounds {
         bounds.plateau = Point { low, high: memory.plateau.1.unwrap_or(read.high).max(low), ..read };
         let most_pages = bounds.worst.iter().chain([&bounds.best]).map(Avoided::most_pages).max();
         let most_bytes = most_pages.unwrap_or(0).saturating_mul(bounds.page_bytes);
-        bounds.enough_bytes = if memory.peak_bytes == u64::MAX { most_bytes } else { memory.peak_bytes };
+        bounds.enough_bytes = if memory.held_bytes == u64::MAX { most_bytes } else { memory.held_bytes };
         Ok(bounds)
     }
 
@@ -272,11 +272,9 @@ impl Bounds {
             }
         }
         let step = (1_u64 << reached.max(1).ilog2()) / 8;
+        let rounded = reached.next_multiple_of(step.max(1)).saturating_mul(MIB);
         // More is not avoided with less.
-        Point {
-            high: self.plateau.high,
-            ..self.at(reached.next_multiple_of(step.max(1)).saturating_mul(MIB))
-        }
+        Point { high: self.plateau.high, ..self.at(rounded.min(self.enough_bytes)) }
     }
 }
 

@@ -16,6 +16,9 @@ pub const ALL_PROCESSES: [&str; 2] = ["all", "processes"];
 pub struct Observation {
     /// The command and its arguments.
     pub command: Vec<String>,
+    /// Whether it was attached to: the peak is not that of processes born since.
+    #[serde(default)]
+    pub attached: bool,
     /// How it ended.
     pub exit: Exit,
     /// The machine.
@@ -109,7 +112,7 @@ pub struct Usage {
     pub minor_faults: u64,
     /// `ru_majflt`.
     pub major_faults: u64,
-    /// `ru_maxrss` in bytes: the largest single process.
+    /// `ru_maxrss` in bytes: the largest single process; if attached, of those attached to.
     pub peak_rss_bytes: u64,
 }
 

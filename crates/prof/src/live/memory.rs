@@ -71,7 +71,7 @@ fn avoidable(mut levels: Vec<Level>, cpus: u32, anonymous: Option<f64>) -> Optio
     let high_bytes = anonymous.unwrap_or(1.0) * page_bytes as f64;
     let growth = |_| Growth { low_bytes, high_bytes, fresh_share: 1.0 };
     let memory = |all_pages| Memory {
-        peak_bytes: u64::MAX,
+        held_bytes: u64::MAX,
         plateau: (None, None),
         levels: &levels,
         page_bytes,

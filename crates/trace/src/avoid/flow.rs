@@ -31,9 +31,9 @@ pub struct Memory<'a> {
     pub growth: &'a dyn Fn(u64) -> Growth,
     /// All faults of the run, in pages: each counts the average of those that take memory.
     pub all_pages: f64,
-    /// The peak of resident memory in bytes if there was one process; else more than any program has. Kept
-    /// memory and memory in use together never need more, so keeping this much is keeping all.
-    pub peak_bytes: u64,
+    /// The most that all processes held at once; `u64::MAX` if unknown. Kept memory and memory in use together
+    /// never need more, so keeping this much is keeping all.
+    pub held_bytes: u64,
     /// Bounds of the share of all faults that keeping everything avoids, if counts give them (`plateau`).
     pub plateau: (Option<f64>, Option<f64>),
     /// Upper bound of the share of faults whose page can have been kept, 0 to 1: not files, stacks or copies.

@@ -3,16 +3,16 @@
 //! In any order of faults and releases, each process takes its peak of keepable pages once, and needs no
 //! further such fault. So the avoidable faults are those that take keepable pages, less those that built up
 //! the peaks. A peak is at least as high as a reading, and at most the largest resident size that the kernel
-//! noted (`ru_maxrss`).
+//! noted (`ru_maxrss`). Of processes born while attached no peak is known: all their faults may have built it up.
 //!
 //! It is not known whether faults of kernel mode, populated pages and faults of unknown kind take a keepable
 //! page. The bounds allow for all of them and for none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::kind::{Kind, KindRow};
 use crate::levels::noise_pages;
-use crate::observation::{Observation, What};
+use crate::observation::{Observation, Record, What};
 use crate::profile::Weighted;
 
 /// Bounds of the share of all faults that keeping everything avoids; `None` without a known peak.
@@ -57,6 +57,13 @@ pub(crate) fn plateau(rows: &[KindRow], faults: &[Weighted], observation: &Obser
     Some([low, share(most - least_peak).max(low)])
 }
 
+/// Processes whose peak nobody read.
+pub(super) fn unread(observation: &Observation) -> HashSet<u32> {
+    let is_born = |record: &&Record| matches!(record.what, What::Fork { parent } if parent != record.pid);
+    let records = observation.records.iter().filter(|_| observation.attached);
+    records.filter(is_born).map(|record| record.pid).collect()
+}
+
 /// The most faults that can have built up the peaks of all processes. Memory of one process does not serve
 /// another.
 fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_pages: f64, most: f64) -> f64 {
@@ -69,6 +76,7 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
             _ => {}
         }
     }
+    let unread = unread(observation);
     let mut taken: HashMap<(u32, bool), (f64, f64)> = HashMap::new();
     for fault in faults.iter().filter(|fault| fault.kind.is_fresh()) {
         let sums = taken.entry((fault.pid, fault.kind == Kind::Thp)).or_default();
@@ -78,8 +86,8 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
         let peaks = peak_pages * programs.get(&pid).copied().unwrap_or(0.0).max(1.0);
         if is_huge { peaks / huge_pages } else { peaks }
     };
-    if forks == 0 {
-        let Some(pid) = faults.first().map(|fault| fault.pid) else { return most };
+    let Some(pid) = faults.first().map(|fault| fault.pid) else { return most };
+    if forks == 0 && faults.iter().all(|fault| fault.pid == pid) {
         let huge = taken.get(&(pid, true)).map_or(0.0, |(faults, _)| faults.min(most_of(pid, true)));
         return huge + most_of(pid, false).min(most);
     }
@@ -88,9 +96,11 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
     let (mut peaks, mut variance, mut excess) = (0.0, 0.0, 0.0);
     let mut room = (forks + 1_usize).saturating_sub(seen) as f64 * peak_pages;
     for ((pid, is_huge), (faults, squares)) in taken {
-        let (faults, most) = (faults * scale.max(1.0), most_of(pid, is_huge));
+        let faults = faults * scale.max(1.0);
+        let is_unread = unread.contains(&pid);
+        let most = if is_unread { faults } else { most_of(pid, is_huge) };
         peaks += faults.min(most);
-        variance += if faults < most { squares } else { 0.0 };
+        variance += if faults < most || is_unread { squares } else { 0.0 };
         excess += (faults - most).max(0.0);
         room += (most - faults).max(0.0);
     }
@@ -122,7 +132,7 @@ fn bounds(rows: &[KindRow], of: impl Fn(Kind) -> bool) -> [f64; 2] {
 mod tests {
     use super::*;
     use crate::kind::Source;
-    use crate::observation::{Counts, Host, Level, Record, Usage};
+    use crate::observation::{Counts, Host, Level, Usage};
 
     const PAGE: u64 = 4096;
 
@@ -178,6 +188,31 @@ mod tests {
         let faults = Vec::from_iter((1..12).map(|pid| fault(pid, Kind::MmapFirstWrite, 600.0 / 11.0)));
         let [low, high] = plateau(&rows, &faults, &observation).unwrap();
         assert!(low == 0.0 && (0.28..=0.3).contains(&high), "{low} to {high}");
+    }
+
+    #[test]
+    fn the_peak_of_a_server_does_not_count_for_the_children_it_forks() {
+        // 20 children of 2048 pages each, of an idle server and of one that took 100 pages 300 times.
+        let mut observation = Observation { attached: true, ..observed(&[60], 300) };
+        let fork = |pid| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent: 1 } };
+        observation.records = (2..22).map(fork).collect();
+        let of_server = |own: u64| {
+            let rows = [row(Kind::MmapFirstWrite, own + 20 * 2048)];
+            let some = |pid, n: u64| (0..n / 16).map(move |_| fault(pid, Kind::MmapFirstWrite, 16.0));
+            let faults = Vec::from_iter((2..22).flat_map(|pid| some(pid, 2048)).chain(some(1, own)));
+            plateau(&rows, &faults, &observation).unwrap()
+        };
+        assert_eq!(of_server(32)[0], 0.0);
+        let low = of_server(30_000)[0];
+        assert!((0.38..29_900.0 / 70_960.0).contains(&low), "{low}");
+    }
+
+    #[test]
+    fn each_of_several_processes_attached_to_has_a_peak() {
+        let rows = [row(Kind::MmapFirstWrite, 800)];
+        let faults = [1, 2].map(|pid| fault(pid, Kind::MmapFirstWrite, 400.0));
+        let [low, _] = plateau(&rows, &faults, &observed(&[60], 400)).unwrap();
+        assert_eq!(low, 0.0, "all was taken for the first time");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! One run -> its avoidable curve. Collects the inputs as [`Memory`].
 
+use std::collections::HashMap;
+
 use super::growth::{Mix, growth_in_window};
-use super::plateau::plateau;
+use super::plateau::{plateau, unread};
 use super::{Curve, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::kind::{Kind, KindRow};
 use crate::levels::lifecycle;
 use crate::observation::{Observation, Window};
-use crate::profile::{Profile, Strata};
+use crate::profile::{Profile, Strata, Weighted};
 use crate::reconcile::Check;
 use crate::tuning::{POOL_FAULTS, WIDE_BOUNDS};
 
@@ -44,14 +46,13 @@ pub(crate) fn avoidable(
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
     let growth =
         |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
-    let peak_bytes = observation.usage.peak_rss_bytes.saturating_mul(most_alive(&lifecycle));
-    let peak_bytes = Some(peak_bytes).filter(|peak| *peak > 0);
+    let held_bytes = held_bytes(observation, &profile.faults, most_alive(&lifecycle));
     // A few bursts are too few to take the rows as shares of the run.
     let sampled = profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64;
     let is_told = strata.is_complete() || sampled >= POOL_FAULTS;
     let plateau = plateau(rows, &profile.faults, observation);
     let memory = Memory {
-        peak_bytes: peak_bytes.unwrap_or(u64::MAX),
+        held_bytes: held_bytes.unwrap_or(u64::MAX),
         plateau: plateau.map_or((None, None), |[low, high]| (Some(low).filter(|_| is_told), Some(high))),
         levels: &observation.levels,
         page_bytes,
@@ -71,7 +72,25 @@ pub(crate) fn avoidable(
     }
 }
 
-/// Processes that were there at once, at most: none holds more than the largest did.
+/// The most that processes held at once of what they can have kept: each its peak, or what it took by faults.
+/// `None` without a known peak.
+fn held_bytes(observation: &Observation, faults: &[Weighted], alive: u64) -> Option<u64> {
+    let host = &observation.host;
+    let peak = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0)?;
+    let unread = unread(observation);
+    let largest = host.mthp_bytes.iter().copied().max().unwrap_or(0).max(host.page_bytes);
+    let mut taken: HashMap<u32, f64> = HashMap::new();
+    for fault in faults.iter().filter(|fault| fault.kind.is_fresh() && !unread.contains(&fault.pid)) {
+        let bytes = if fault.kind == Kind::Thp { host.thp_bytes.max(largest) } else { largest };
+        *taken.entry(fault.pid).or_default() += fault.faults * bytes as f64;
+    }
+    let sum = taken.values().map(|bytes| bytes.min(peak as f64)).sum::<f64>() as u64;
+    // All that are attached to may be there at once.
+    let at_once = if observation.attached { u64::MAX } else { peak.saturating_mul(alive) };
+    Some(if taken.is_empty() { at_once } else { at_once.min(sum.max(peak)) })
+}
+
+/// Processes that were there at once, at most.
 fn most_alive(lifecycle: &[Lifecycle]) -> u64 {
     let mut events: Vec<(u64, bool)> = lifecycle
         .iter()
@@ -105,4 +124,29 @@ fn fresh_bytes(rows: &[KindRow], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> 
     let (sum, faults) =
         fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
     if faults > 0.0 { sum / faults } else { page }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Host, Record, Usage, What};
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_process_that_takes_little_does_not_add_a_peak() {
+        // The program holds 5 MiB; its child forks another that takes 1 MiB and ends.
+        let fork = |pid, parent| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent } };
+        let run = Observation {
+            host: Host { page_bytes: 4096, ..Host::default() },
+            usage: Usage { peak_rss_bytes: 5 * MIB, ..Usage::default() },
+            records: vec![fork(2, 1), fork(3, 2)],
+            ..Observation::default()
+        };
+        let fault = |pid, faults| Weighted { pid, kind: Kind::MmapFirstWrite, faults, ..Weighted::default() };
+        let faults = [fault(1, 100_000.0), fault(2, 20.0), fault(3, 256.0)];
+        assert_eq!(held_bytes(&run, &faults, 3), Some(6 * MIB + 20 * 4096));
+        let attached = Observation { attached: true, ..run };
+        assert_eq!(held_bytes(&attached, &faults, 3), Some(5 * MIB));
+    }
 }

@@ -75,7 +75,7 @@ fn steady(levels: &[Level]) -> Memory<'_> {
         page_bytes: 4096,
         cpus: 2,
         lifecycle: Vec::new(),
-        peak_bytes: u64::MAX,
+        held_bytes: u64::MAX,
         plateau: (None, None),
         growth: &|_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
         all_pages: levels.iter().map(|l| l.faults).max().unwrap_or(0) as f64,
@@ -102,11 +102,25 @@ fn to_keep_as_much_as_was_ever_resident_is_to_keep_all() {
     for n in 1..=40 {
         levels.push(Level { time_ns: n * 2_000_000, faults: 500 + n * 20 * 256, anon_bytes: 500 * 4096 });
     }
-    let of = |peak_bytes| curve(&Memory { peak_bytes, ..steady(&levels) }).unwrap().knee.unwrap();
+    let of = |held_bytes| curve(&Memory { held_bytes, ..steady(&levels) }).unwrap().knee.unwrap();
     let (unknown, known) = (of(u64::MAX), of(3 << 20));
     assert!(unknown.keep_bytes > 16 << 20, "{unknown:?}");
     assert_eq!(known.keep_bytes, 3 << 20);
     assert!(known.low >= unknown.low && known.low > 0.9, "{known:?} {unknown:?}");
+}
+
+#[test]
+fn no_more_is_kept_than_was_held_whatever_is_easy_to_remember() {
+    // 20 MiB taken and given back again and again between readings: 66 MiB would round to 72, 33 to 36.
+    let mut levels = vec![Level::default()];
+    for n in 1..=40 {
+        levels.push(Level { time_ns: n * 2_000_000, faults: n * 20 * 5120, anon_bytes: 500 * 4096 });
+    }
+    for held_bytes in [33 * MIB, 66 * MIB, 74 * MIB + 800_000, 5 * MIB + 200_000] {
+        let knee = curve(&Memory { held_bytes, ..steady(&levels) }).unwrap().knee.unwrap();
+        assert_eq!(knee.keep_bytes, held_bytes);
+        assert!(knee.low > 0.9, "{knee:?}");
+    }
 }
 
 /// Levels of `n` bursts of `pages` pages each, read `steps` times while they rise and while they fall.

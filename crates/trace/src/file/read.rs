@@ -155,6 +155,7 @@ impl Reader {
         let footer = footer.unwrap_or_default();
         recording.observation = Observation {
             command: header.command.clone(),
+            attached: header.settings.attached,
             host: header.host.clone(),
             calibration: footer.calibration.or(header.calibration),
             exit: footer.exit,
