@@ -66,6 +66,12 @@ fn answer(diff: &Diff) -> String {
     let times = format!("{} instead of {}", Nanos(time.after.value), Nanos(time.before.value));
     let time = if !is_timed(diff) {
         "How long page faults take is not known, ".to_owned()
+    } else if let Some(more) = diff.untimed {
+        let which = if more > 0.0 { "more" } else { "fewer" };
+        format!(
+            "Timed page faults take {times}, but {} {which} faults in system calls are untimed, so what all take is not known; ",
+            count(more.abs())
+        )
     } else if is_told(time) {
         format!("Page faults take {times} ({}), ", change(time, nanos))
     } else {
@@ -157,9 +163,9 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette, width: usize) -> Ve
     cells.extend(rows.iter().map(|row| {
         let count = |interval: &Interval| Count(interval.value.round() as u64).to_string();
         vec![
-            Nanos(row.time_ns.before.value).to_string(),
-            Nanos(row.time_ns.after.value).to_string(),
-            change(&row.time_ns, nanos),
+            timed(row, Nanos(row.time_ns.before.value).to_string()),
+            timed(row, Nanos(row.time_ns.after.value).to_string()),
+            timed(row, change(&row.time_ns, nanos)),
             count(&row.faults.before),
             count(&row.faults.after),
             change(&row.faults, number),
@@ -192,6 +198,12 @@ fn figures(diff: &Diff, rows: &[&DiffRow], palette: Palette, width: usize) -> Ve
     lines
 }
 
+/// The cell for a time of a row, if any of its faults was timed.
+fn timed(row: &DiffRow, cell: String) -> String {
+    let is_timed = row.time_ns.before.value > 0.0 || row.time_ns.after.value > 0.0;
+    if is_timed { cell } else { "-".to_owned() }
+}
+
 /// The cells for all rows that are not shown. Their differences have no interval.
 fn rest(diff: &Diff, rows: &[&DiffRow]) -> Vec<String> {
     let left = |whole: &Pair, major: [f64; 2], of: fn(&DiffRow) -> &Pair| {
@@ -221,13 +233,13 @@ fn why(class: Class, cause: Cause) -> &'static str {
     }
 }
 
-/// `+210 ms ± 20.0 ms`. Counted exactly: `+2 000`. Explained by chance: `-12.0 ms to +18.0 ms`.
+/// `+210 ms ± 20.0 ms`. Counted exactly: `+2 000`. Explained by chance or uneven: `-12.0 ms to +18.0 ms`.
 fn change(pair: &Pair, show: fn(f64) -> String) -> String {
     let Interval { value, low, high } = pair.difference;
     let half = show(0.5 * (high - low));
     if is_nothing(&half) {
         signed(value, show)
-    } else if is_told(pair) {
+    } else if is_told(pair) && 0.5 * (high - low) < value.abs() {
         format!("{} ± {half}", signed(value, show))
     } else {
         format!("{} to {}", signed(low, show), signed(high, show))

@@ -35,6 +35,8 @@ pub(crate) const UNTIMED_FROM: f64 = WORTH_FROM;
 /// Waits of faults, as a share of the elapsed time, or of the time in faults where a recording has no other. Shorter ones
 /// have no word. Chosen: a user notices no less.
 pub(crate) const WAITS_FROM: f64 = 0.01;
+/// Share of the time of a run that is in no call site. Less has no word. Chosen: no sum of shares misses it.
+pub(crate) const UNPLACED_FROM: f64 = 0.05;
 /// Share of the whole. Smaller functions of a call tree share a line. Chosen as [`KIND_FROM`].
 pub(crate) const TREE_SHARE: f64 = 0.01;
 /// Frames that all stacks share, from which on a flame graph draws them as one. Chosen: three fit anywhere.

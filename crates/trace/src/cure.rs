@@ -180,8 +180,14 @@ const RULES: [Rule; 7] = [
     Rule {
         cure: Cure::Thp,
         saves: thp,
-        why: |_| "large blocks touched whole, one base page at a time".to_owned(),
+        why: |p| match p.is_java() {
+            true => "memory of the Java heap, touched one base page at a time".to_owned(),
+            false => "large blocks touched whole, one base page at a time".to_owned(),
+        },
         how: |p| {
+            if p.is_java() {
+                return "-XX:+UseTransparentHugePages takes the Java heap in huge pages".into();
+            }
             let of_glibc = "; of malloc since glibc 2.35: GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
             let of_glibc = if p.takes_tunables() { of_glibc } else { "" };
             format!("madvise(MADV_HUGEPAGE) on them, aligned to huge pages{of_glibc}")
@@ -325,9 +331,6 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     }
     match (p.row.refault, p.program.memory.hidden()) {
         (Some(_), _) => "mostly first touches, which no kept memory serves; faultless advise tries huge pages".into(),
-        (None, Some(_)) if p.program.memory == Memory::Java && p.host.thp != "never" => {
-            "the Java heap; -XX:+UseTransparentHugePages takes it in huge pages".into()
-        }
         (None, Some(hidden)) => format!("no cure fits; record --alloc and settings of malloc do not reach {hidden}"),
         (None, None) if p.blocks => "memory outside the recorded blocks; faultless advise tries huge pages".into(),
         (None, None) if p.asked_for_blocks => {
@@ -399,6 +402,11 @@ impl Pattern<'_> {
             Memory::Library(_) => false,
             _ => self.row.refault.is_some(),
         }
+    }
+
+    /// Its memory is of no block that was recorded, so in a Java machine most likely of its heap.
+    fn is_java(&self) -> bool {
+        self.program.memory == Memory::Java && self.row.refault.is_none()
     }
 
     fn is_refaulting(&self) -> bool {
@@ -488,10 +496,16 @@ fn thp(p: &Pattern<'_>) -> Option<Saves> {
     let thp_bytes = p.host.thp_bytes;
     // Where all memory gets huge pages, this memory can't have them.
     let possible = thp_bytes > p.host.page_bytes && p.host.thp == "madvise";
+    let first = p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     let large = p.lives.is_some_and(|l| thp_bytes > 0 && l.median_bytes >= THP_PER_BLOCK * thp_bytes);
-    let whole = p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
+    let whole = p.touched() >= WHOLE_SHARE;
     let faults = 1.0 - p.host.page_bytes as f64 / thp_bytes.max(1) as f64;
-    (possible && large && whole).then_some(([WHOLE_SHARE * faults, faults, faults], THP_SAVES))
+    if p.is_java() {
+        // How much of a huge page the heap's objects fill is not known.
+        let saves = ([0.0, faults, faults], [0.0, THP_SAVES[1], THP_SAVES[2]]);
+        return (p.host.thp != "never" && thp_bytes > p.host.page_bytes && first).then_some(saves);
+    }
+    (possible && large && whole && first).then_some(([WHOLE_SHARE * faults, faults, faults], THP_SAVES))
 }
 
 fn prefault(p: &Pattern<'_>) -> Option<Saves> {

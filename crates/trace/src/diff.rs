@@ -40,6 +40,9 @@ pub use price::{Price, PriceSource};
 use judge::{Judge, Judged};
 use table::{Estimate, Table};
 
+/// The row of faults that were only counted, in system calls; their number is exact.
+pub const COUNTED: &str = "[in system calls, counted]";
+
 /// A recording and its faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
@@ -271,9 +274,11 @@ pub struct Diff {
     pub faults: Pair,
     /// CPU time in them, ns.
     pub time_ns: Pair,
+    /// How many more faults after have no known time, if more or fewer by more than chance: then `time_ns` tells no gain.
+    pub untimed: Option<f64>,
     /// Major faults and how long they waited for the disk: in `faults`, not in `time_ns` and in no row.
     pub major: BeforeAfter,
-    /// Other faults outside all rows, such as kernel-mode faults that were only counted.
+    /// Other faults outside all rows, such as faultless's own.
     pub rest: BeforeAfter,
     /// What differs most first.
     pub rows: Vec<DiffRow>,
@@ -298,11 +303,19 @@ impl Diff {
         let (prices, price) = price::prices(&runs, &table, before.len());
         let judge = Judge::new(&table, &prices, before.len(), settings);
         let mut sides: Vec<Side> = runs.iter().map(|run| side(run, settings.user_only)).collect();
-        let (faults, time_ns) = (judge.all_faults(&sides), judge.all_time(&sides));
+        let (faults, mut time_ns) = (judge.all_faults(&sides), judge.all_time(&sides));
         let parts = table.names.iter().zip(&table.rows).zip(judge.judged(&faults));
         let parts = parts.map(|((name, runs), judged)| (name, runs.split_at(before.len()), judged));
         let mut rows: Vec<DiffRow> =
             parts.map(|(name, sides, judged)| row(name, sides.into(), &judged, &judge)).collect();
+        let counted = judge.counted();
+        if table.counted.iter().any(|run| run.faults > 0.0) {
+            let sides = table.counted.split_at(before.len());
+            rows.push(row(COUNTED, sides.into(), &counted, &judge));
+        }
+        let is_timed = table.counted.iter().any(|run| run.time_ns > 0.0);
+        let untimed = (counted.faults.significant && !is_timed).then_some(counted.faults.difference.value);
+        time_ns.significant &= untimed.is_none();
         let weight = |row: &DiffRow| {
             let is_changed = row.class != Class::Unchanged;
             (is_changed, judge.size(row.faults.difference.value, row.time_ns.difference.value), row.share)
@@ -344,6 +357,7 @@ impl Diff {
             price,
             faults,
             time_ns,
+            untimed,
             major,
             rest,
             rows,

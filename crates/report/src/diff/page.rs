@@ -1,11 +1,11 @@
 //! The page of a difference: rows filtered by class, searched by words, sorted by a click on a column head.
 
-use faultless_trace::diff::{Class, Diff, DiffRow, Side};
+use faultless_trace::diff::{Class, Diff, DiffRow, Pair, Side};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, machine, major, nanos, number, reading, shown, why};
+use super::{answer, change, machine, major, nanos, number, reading, shown, timed, why};
 use crate::frame;
 use crate::table::words;
 use crate::text::{self, plain};
@@ -130,10 +130,9 @@ fn table(diff: &Diff) -> Markup {
 }
 
 fn line(row: &DiffRow) -> Markup {
-    let time = |interval: &Interval| figure(interval, nanos);
+    let time = |interval: &Interval| figure(interval, |ns| timed(row, nanos(ns)));
     let count = |interval: &Interval| figure(interval, number);
-    let difference = |pair, show| {
-        let text: String = change(pair, show);
+    let difference = |pair: &Pair, text: String| {
         let (text, spread) =
             text.split_once(" ± ").map_or((text.as_str(), None), |(text, half)| (text, Some(half)));
         html! {
@@ -146,15 +145,15 @@ fn line(row: &DiffRow) -> Markup {
     html! {
         tr.row.(row.class.word()) {
             td { span.verdict { (row.class.word()) } @if let Some(cause) = row.cause { small { (why(row.class, cause)) } } }
-            (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, nanos))
-            (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, number))
+            (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, timed(row, change(&row.time_ns, nanos))))
+            (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, change(&row.faults, number)))
             td.right data-value=(format!("{:.6}", row.share)) { (Percent(row.share)) }
             td { code { (plain(&row.name)) } }
         }
     }
 }
 
-fn figure(interval: &Interval, show: fn(f64) -> String) -> Markup {
+fn figure(interval: &Interval, show: impl Fn(f64) -> String) -> Markup {
     let half = 0.5 * (interval.high - interval.low);
     html! {
         td.right data-value=(format!("{:.0}", interval.value)) {

@@ -7,7 +7,7 @@ use faultless_trace::stat::{Interval, lost_clause};
 
 use crate::stat::{lost as lost_time, share};
 use crate::text::plain;
-use crate::tuning::WAITS_FROM;
+use crate::tuning::{UNPLACED_FROM, WAITS_FROM};
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
 /// with 24 MiB kept."
@@ -31,11 +31,13 @@ pub(super) fn answer(findings: &Findings) -> String {
     }
     if let Some((sites, share)) = findings.most {
         let (word, make) = if sites == 1 { ("call site", "makes") } else { ("call sites", "make") };
-        answer.push_str(&format!(
-            "; {sites} {word} {make} {} of {}",
-            Percent(share),
-            if waits { "both" } else { "it" }
-        ));
+        let of = if waits { "both" } else { "it" };
+        let (share, unplaced) = (Percent(share), Percent(findings.unplaced));
+        answer.push_str(&if findings.unplaced < UNPLACED_FROM {
+            format!("; {sites} {word} {make} {share} of {of}")
+        } else {
+            format!("; {unplaced} of {of} is in no call site, and {sites} {word} {make} {share} of the rest")
+        });
     }
     if let Some(knee) = &findings.avoidable {
         answer.push_str(&format!(

@@ -6,7 +6,7 @@ use faultless_trace::diff::{By, Class, Diff, Run, Settings as How};
 use faultless_trace::measurement::Nanos;
 use faultless_trace::profile::Block;
 
-use super::runs::{Conditions, QUIET, Site, program, run, site};
+use super::runs::{Conditions, QUIET, Site, counted, program, run, site};
 
 /// One function is removed, one has twice the faults, one has faults twice as expensive, one is added.
 fn other_build() -> Vec<Site> {
@@ -113,6 +113,19 @@ fn a_change_of_the_count_is_said_even_if_no_site_can_be_named() {
     {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn faults_without_a_time_are_said_where_others_take_less() {
+    let before = [counted(run(&program(), QUIET), 5)];
+    let diff = Diff::new(&before, &[counted(run(&program()[1..], QUIET), 6_005)], &How::default()).unwrap();
+    let text = text(&diff, &CHANGED, false, None).replace("\n ", " ");
+    let untimed = "but 6 000 more faults in system calls are untimed, so what all take is not known";
+    assert!(text.contains(untimed) && !text.contains(" Page faults take"), "{text}");
+    let row = text.split("[in system calls, counted]  (more faults)").nth(1).unwrap();
+    let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).take(6).collect();
+    assert_eq!(cells[..5], ["-", "-", "-", "5", "6 005"], "{text}");
+    assert!(html(&diff).contains("6\u{a0}000 more faults in system calls are untimed"));
 }
 
 #[test]

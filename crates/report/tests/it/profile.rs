@@ -5,7 +5,7 @@ use faultless_report::profile::{Layout, explain, html, text};
 use faultless_trace::diff::Run;
 use faultless_trace::filter::Filter;
 use faultless_trace::findings::{Findings, Next, Sort, Wanted};
-use faultless_trace::measurement::Interval;
+use faultless_trace::measurement::{Interval, Percent};
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::Group;
 use faultless_trace::tree::Shape;
@@ -79,6 +79,28 @@ fn explanation_of_samples_and_bursts() {
     assert_fits(&explained, 100);
     insta::assert_snapshot!("report_sampled_explained", explained);
     assert!(text(&findings, SCREEN).trim_end().ends_with("--explain says what is missing and why"));
+}
+
+/// Most of the time is of faults that were counted and not recorded.
+#[test]
+fn the_answer_and_the_rows_divide_by_the_same_time() {
+    let mut recording = mixed(true);
+    let observation = &mut recording.observation;
+    observation.usage.minor_faults += 100_000;
+    observation.usage.system_ns += 100_000_000;
+    observation.counts.all_faults = observation.counts.user_faults;
+    let findings = Findings::new(&recording, &wanted()).unwrap();
+    let (count, share) = findings.most.unwrap();
+    let rows = &findings.tables[0].sites.rows[..count as usize];
+    let sum: f64 = rows.iter().map(|row| row.share).sum();
+    assert!((share - sum).abs() < 1e-6, "{share}, {sum}");
+    let answer = text(&findings, SCREEN).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = format!(
+        "{} of it is in no call site, and {count} call sites make {} of the rest",
+        Percent(findings.unplaced),
+        Percent(share)
+    );
+    assert!(answer.contains(&said), "{answer}");
 }
 
 #[test]

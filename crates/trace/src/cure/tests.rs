@@ -166,6 +166,19 @@ fn a_spawn_is_named_only_for_copies_around_one_and_advise_where_it_can_act() {
 }
 
 #[test]
+fn huge_pages_of_the_java_heap_are_a_cure() {
+    let program = Program { memory: Memory::Java };
+    let site = row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]);
+    for (thp, cure) in [("madvise", Some(Cure::Thp)), ("always", Some(Cure::Thp)), ("never", None)] {
+        let host = Host { thp: thp.into(), ..host() };
+        let found = remedy(&seen(&site, None, (&host, &program)));
+        assert_eq!(found.cure, cure, "{thp}");
+        assert_eq!(found.how.contains("-XX:+UseTransparentHugePages"), cure.is_some(), "{found:?}");
+        assert_eq!(why_none(&[found], 1000, 1000).is_none(), cure.is_some());
+    }
+}
+
+#[test]
 fn huge_pages_are_named_only_where_a_request_gets_them() {
     let site = SiteRow { refault: Some(0.0), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     let (program, lives) = (Program::default(), lives(50 * MIB));

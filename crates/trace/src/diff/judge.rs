@@ -86,7 +86,7 @@ impl<'a> Judge<'a> {
 
     /// The judgements of all rows. `whole`: the faults of the program.
     pub(super) fn judged(&self, whole: &Pair) -> Vec<Judged> {
-        let rows = &self.table.rows;
+        let rows: Vec<Vec<Estimate>> = self.table.rows.iter().map(|runs| self.settled(runs)).collect();
         let seen: Vec<Compared> = rows.iter().map(|runs| self.faults(runs)).collect();
         let differences: Vec<f64> = seen.iter().map(|row| row.pair.difference.value).collect();
         let along = |at: &usize| whole.significant && differences[*at] / whole.difference.value >= 0.5;
@@ -97,7 +97,7 @@ impl<'a> Judge<'a> {
         let judge = |(at, seen): (usize, &Compared)| {
             let part = if most == Some(at) { least.min(1.0) } else { 1.0 };
             // With repeats what moves is in the variation from run to run.
-            let moved = if rows[at].len() > 2 { 0.0 } else { moved(rows, &differences, at) };
+            let moved = if rows[at].len() > 2 { 0.0 } else { moved(&rows, &differences, at) };
             let Interval { value, low, high } = seen.judged;
             let room = if value > 0.0 { value - low } else { high - value };
             let is_told = value.abs() - moved > part * room || self.has_appeared(&rows[at]);
@@ -112,6 +112,19 @@ impl<'a> Judge<'a> {
         let is_without = |side: &[Estimate]| side.iter().all(|run| run.faults == 0.0);
         let is_with = |side: &[Estimate]| side.iter().all(|run| run.leading >= DIFF_APPEARED_FAULTS);
         is_without(before) && is_with(after) || is_with(before) && is_without(after)
+    }
+
+    /// The side without a row that has appeared has none of its faults, so none unseen.
+    fn settled(&self, runs: &[Estimate]) -> Vec<Estimate> {
+        let is_absent = |run: &Estimate| run.faults == 0.0 && self.has_appeared(runs);
+        let settled = |run: &Estimate| if is_absent(run) { Estimate::default() } else { *run };
+        runs.iter().map(settled).collect()
+    }
+
+    /// The judgement of the faults that were only counted.
+    pub(super) fn counted(&self) -> Judged {
+        let seen = self.faults(&self.table.counted);
+        self.row(&self.table.counted, &seen, is_apart(&seen.judged))
     }
 
     fn row(&self, runs: &[Estimate], seen: &Compared, is_told: bool) -> Judged {
@@ -148,7 +161,7 @@ impl<'a> Judge<'a> {
         let allowed = |mean: f64| (self.allowed[1] * mean).powi(2);
         let Compared { pair, judged } =
             compare(&sides.map(|side| Spread::new(&side, allowed, DIFF_PRIOR_RUNS)), self.tail());
-        (judged.low > 0.0 || judged.high < 0.0).then_some(pair)
+        is_apart(&judged).then_some(pair)
     }
 
     /// Faults of the whole program.
@@ -178,7 +191,7 @@ impl<'a> Judge<'a> {
     }
 
     fn counts(&self, judged: &Interval, largest: f64) -> bool {
-        (judged.low > 0.0 || judged.high < 0.0) && judged.value.abs() >= self.threshold * largest
+        is_apart(judged) && judged.value.abs() >= self.threshold * largest
     }
 
     fn faults(&self, runs: &[Estimate]) -> Compared {
@@ -188,7 +201,11 @@ impl<'a> Judge<'a> {
         };
         // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
         let sides = self.sides(runs, |run| (run.faults, run.faults_off));
-        compare(&sides.map(|side| Spread::new(&side, allowed, f64::INFINITY)), self.tail())
+        let mut sides = sides.map(|side| Spread::new(&side, allowed, f64::INFINITY));
+        for (side, runs) in sides.iter_mut().zip(<[_; 2]>::from(runs.split_at(self.before))) {
+            side.least = runs.iter().map(|run| run.certain).sum::<f64>() / runs.len() as f64;
+        }
+        compare(&sides, self.tail())
     }
 
     fn sides(&self, runs: &[Estimate], value: impl Fn(&Estimate) -> Value) -> [Vec<Value>; 2] {
@@ -209,13 +226,22 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// The interval excludes 0.
+fn is_apart(difference: &Interval) -> bool {
+    difference.low > 0.0 || difference.high < 0.0
+}
+
 /// The test: two means and their difference, with `tail` beyond each of its ends.
 pub(super) fn compare([a, b]: &[Spread; 2], tail: f64) -> Compared {
     let judged = b.less(a).interval(tail);
     let [a, b] = [a, b].map(Spread::measured);
     let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
     let [before, after] = [a, b].map(|side| positive(side.interval(ONE_TAIL)));
-    let difference = b.less(&a).interval(tail);
+    let Interval { value, low, high } = b.less(&a).interval(tail);
+    // What is certain of one side bounds the difference.
+    let [most_before, most_after] = [a, b].map(|side| side.interval(tail).high);
+    let difference =
+        Interval { value, low: low.max(b.least - most_before), high: high.min(most_after - a.least) };
     Compared { pair: Pair { before, after, difference, significant: false }, judged }
 }
 

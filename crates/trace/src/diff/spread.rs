@@ -18,6 +18,8 @@ pub(super) struct Spread {
     known: [f64; 2],
     guessed: f64,
     freedom: f64,
+    /// The mean is not below this.
+    pub(super) least: f64,
 }
 
 impl Spread {
@@ -33,7 +35,8 @@ impl Spread {
         let freedom = DIFF_PRIOR_RUNS + n - 1.0;
         let guessed = (DIFF_PRIOR_RUNS * allowed(mean) + between) / freedom;
         let freedom = if runs.len() == 1 { freedom_of_one } else { freedom };
-        Self { runs: runs.len(), mean, known: within.map(|known| known / n), guessed: guessed / n, freedom }
+        let known = within.map(|known| known / n);
+        Self { runs: runs.len(), mean, known, guessed: guessed / n, freedom, least: 0.0 }
     }
 
     /// The measured part: a single run shows no spread between runs.
@@ -48,6 +51,7 @@ impl Spread {
             known: [self.known[0] + other.known[1], self.known[1] + other.known[0]],
             guessed: self.guessed + other.guessed,
             freedom: welch_freedom([(self.guessed, self.freedom), (other.guessed, other.freedom)]),
+            least: f64::NEG_INFINITY,
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Estimate {
     pub(super) movable: f64,
     /// Faults at the start of the run, as long as every run recorded each of its faults.
     pub(super) leading: f64,
+    /// Faults that were recorded, so they are there for certain.
+    pub(super) certain: f64,
 }
 
 /// Estimates of all runs by row, those before first.
@@ -34,6 +36,8 @@ pub(super) struct Table {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<Estimate>>,
     pub(super) totals: Vec<Estimate>,
+    /// Faults in system calls that were only counted, by run; in no row.
+    pub(super) counted: Vec<Estimate>,
 }
 
 /// Sums over the faults of a row in one run.
@@ -87,7 +91,8 @@ impl Table {
             rows.iter_mut().zip(&sums).for_each(|(row, sum)| row.push(estimates.of(sum)));
             totals.push(estimates.total(&sums));
         }
-        Self { names, rows, totals }
+        let counted = runs.iter().map(|run| counted(run, settings)).collect();
+        Self { names, rows, totals, counted }
     }
 
     /// Largest mean total of a side: faults, ns.
@@ -184,6 +189,7 @@ impl Estimates {
             shared: sum.shared(),
             movable: sum.movable(self.main),
             leading: sum.leading,
+            certain: faults.value.min(sum.tally.records as f64),
         }
     }
 
@@ -219,6 +225,23 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
 /// read of a file maps the pages around it too, and random addresses decide which those are.
 fn moves(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::FileRead)
+}
+
+/// Faults in system calls that were only counted: the kernel's without a trap, and without rights all of its faults.
+fn counted(run: &Run, settings: &Settings) -> Estimate {
+    let (mut sum, mut off_ns) = (Estimate::default(), [0.0_f64; 2]);
+    let unplaced = run.profile.unplaced();
+    for fault in unplaced.iter().filter(|fault| fault.kernel && !settings.user_only) {
+        sum.faults += fault.faults;
+        sum.time_ns += fault.cost_ns;
+        let mut rows = run.profile.totals.rows.iter();
+        let timed = rows.find(|row| row.kind == fault.kind && row.seconds.is_some());
+        let Some((low, high)) = timed.and_then(|row| row.seconds_interval) else { continue };
+        let off = deviations(&Interval { value: fault.cost_ns, low: 1e9 * low, high: 1e9 * high });
+        off_ns = [0, 1].map(|end| off_ns[end].hypot(off[end]));
+    }
+    sum.price_off = off_ns.map(|off| off / sum.time_ns.max(f64::MIN_POSITIVE));
+    sum
 }
 
 /// Number of faults at the start of a run that were all recorded.

@@ -1,6 +1,6 @@
 //! Runs with known changes: the diff names exactly these, and nothing if nothing changed.
 
-use faultless_trace::diff::{BeforeAfter, By, Cause, Class, Diff, Pair, Run, Settings};
+use faultless_trace::diff::{BeforeAfter, By, COUNTED, Cause, Class, Diff, Pair, Run, Settings};
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::Window;
 use faultless_trace::profile::Block;
@@ -8,7 +8,7 @@ use faultless_trace::recording::Loss;
 use faultless_trace::stat::{Interval, Kind};
 
 use super::recorded;
-use super::runs::{Conditions, QUIET, Site, program, run, site, with_basis};
+use super::runs::{Conditions, QUIET, Site, counted, program, run, site, with_basis};
 use super::scenario::{ANON, PAGE};
 
 /// One function removed (`index`), one called twice as often (`decode`), one with doubled price (`load`), one
@@ -158,11 +158,37 @@ fn one_recording_a_side_names_an_added_caller_first_and_nothing_of_a_program_bes
         let added = row.faults.difference;
         first += u64::from(is_right && added.low < 720.0 && added.high > 720.0);
         adds_up(&found, &before[0]);
+        assert_no_news_of_nothing(&found);
     }
     assert!(
         quiet == PAIRS && first == PAIRS,
         "of {PAIRS} pairs {quiet} named nothing, {first} the added caller"
     );
+}
+
+/// `cache` begins where each fault is recorded, and goes on where few are.
+#[test]
+fn an_added_row_has_at_least_the_faults_that_were_recorded() {
+    let run = |seed: u64, added: u64| {
+        let made = recorded::Run::new("program", (20_000, 20_000_000), seed);
+        let mut made = made.sampled_as(600, 1_999, seed);
+        let [parse, cache] = ["parse", "cache"].map(|function| made.stack_of(&[function, "main"]));
+        for page in 0..500 + added {
+            made.write(1, if page < 500 { parse } else { cache }, ANON + page * PAGE, 800);
+        }
+        [Run::new(made.finish().0)]
+    };
+    let found = diff(&run(1, 0), &run(2, 6_000));
+    assert_eq!(named(&found), [("cache <- main", Class::Added, None)]);
+    assert_no_news_of_nothing(&found);
+}
+
+/// What is only on one side is more than its interval.
+fn assert_no_news_of_nothing(found: &Diff) {
+    for row in found.rows.iter().filter(|row| matches!(row.class, Class::Added | Class::Removed)) {
+        let Interval { low, high, .. } = row.faults.difference;
+        assert!(low > 0.0 || high < 0.0, "{row:?}");
+    }
 }
 
 #[test]
@@ -209,6 +235,20 @@ fn adds_up(found: &Diff, before: &Run) {
         near(time_ns + rest.time_ns[side], of(&found.time_ns));
         assert!(rest.faults[side].abs() < 2.0 && rest.time_ns[side].abs() < 1e4, "{rest:?}");
     }
+}
+
+/// System calls take over what `decode` touched.
+#[test]
+fn faults_that_were_only_counted_have_a_row_and_without_their_time_no_gain_is_told() {
+    let before = counted(run(&program(), QUIET), 5);
+    let found = diff(std::slice::from_ref(&before), &[counted(run(&program()[1..], QUIET), 6_005)]);
+    adds_up(&found, &before);
+    let changed = [(COUNTED, Class::Grown, Some(Cause::Faults)), ("decode <- work", Class::Removed, None)];
+    assert_eq!(named(&found), changed);
+    assert_eq!(found.untimed, Some(6_000.0));
+    assert!(found.time_ns.difference.high < 0.0 && !found.time_ns.significant, "{:?}", found.time_ns);
+    let alike = diff(std::slice::from_ref(&before), &[counted(run(&program(), QUIET), 7)]);
+    assert_eq!((named(&alike), alike.untimed), (Vec::new(), None));
 }
 
 /// Cold and warm: waiting for the disk is in no price, no row and no CPU time.

@@ -160,6 +160,23 @@ pub(crate) fn with_basis(mut run: Run) -> Run {
     run
 }
 
+/// With faults in system calls that were only counted, and no time of them.
+pub(crate) fn counted(mut run: Run, faults: u64) -> Run {
+    let kind = Kind::KernelOrPopulate;
+    let row = KindRow {
+        kind,
+        faults,
+        interval: None,
+        seconds: None,
+        seconds_interval: None,
+        p50_ns: None,
+        source: Source::Remainder,
+    };
+    run.profile.totals.rows.push(row);
+    run.profile.totals.beyond.push((kind, faults, None));
+    run
+}
+
 /// The totals that all views would show for these faults, with the time to 5 %.
 fn totals(profile: &Profile) -> Totals {
     let sum = |is_major: bool, of: fn(&Weighted) -> f64| {
