@@ -1,6 +1,6 @@
 """Is it true what the profiler says? `stat` beside programs that time their own faults; `diff` and `check` on programs
 with planted regressions, and on programs without."""
-import itertools, json, os, shutil, subprocess, sys
+import itertools, json, os, random, shutil, subprocess, sys
 
 from harness import record
 from harness.process import output, warm
