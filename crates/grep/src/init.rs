@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.list_skipped {
         return emit(&skipped::list(&database)?, ExitCode::SUCCESS);
     }
-    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped(threads)?));
+    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped_at_last_walk(threads)?));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,6 +13,8 @@ use crate::fresh::plan::walk_again;
 use crate::path::{FOLDER, disk_path, path_order, tree_path};
 use crate::store::database::Database;
 use crate::store::file_entry::FileKind;
+use crate::store::inventory::Inventory;
+use crate::tree::snapshot::FolderSnapshot;
 
 /// Why a path of the tree is not searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +42,31 @@ impl Database {
     pub fn skipped(&self, threads: usize) -> Result<Vec<(SkipReason, Vec<u8>)>> {
         let inventory = self.inventory()?;
         let walked = walk_again(self, &inventory, threads)?;
+        let files = walked.files.iter().map(|file| &file.path);
+        Ok(self.skipped_beside(&inventory, files, &walked.folders))
+    }
+
+    /// As [`skipped`](Self::skipped), for a caller that has just built or updated the database: it uses that walk if
+    /// it can.
+    ///
+    /// # Errors
+    /// As [`skipped`](Self::skipped).
+    pub fn skipped_at_last_walk(&self, threads: usize) -> Result<Vec<(SkipReason, Vec<u8>)>> {
+        let saved = FolderSnapshot::load(&self.location.folder, self.manifest.generation);
+        let Some(folders) = saved else { return self.skipped(threads) };
+        let inventory = self.inventory()?;
+        let files = inventory.files.iter().map(|file| &file.entry.path);
+        Ok(self.skipped_beside(&inventory, files, &folders))
+    }
+
+    /// The entries of `folders` that are neither in `files` nor in `folders`, and the files of `inventory` without
+    /// text.
+    fn skipped_beside<'f>(
+        &self,
+        inventory: &Inventory,
+        files: impl Iterator<Item = &'f Vec<u8>>,
+        folders: &FolderSnapshot,
+    ) -> Vec<(SkipReason, Vec<u8>)> {
         let mut skipped: Vec<(SkipReason, Vec<u8>)> = Vec::new();
         for file in &inventory.files {
             match file.entry.kind {
@@ -48,9 +75,9 @@ impl Database {
                 FileKind::Text | FileKind::LateBinary => {}
             }
         }
-        let files: HashSet<&[u8]> = walked.files.iter().map(|file| &file.path[..]).collect();
+        let files: HashSet<&[u8]> = files.map(Vec::as_slice).collect();
         let root = &self.location.root;
-        for folder in &walked.folders.folders {
+        for folder in &folders.folders {
             let Ok(entries) = std::fs::read_dir(disk_path(root, &folder.path)) else {
                 skipped.push((SkipReason::Unreadable, folder.path.clone()));
                 continue;
@@ -59,7 +86,7 @@ impl Database {
                 let path = tree_path(root, &entry.path());
                 let Ok(kind) = entry.file_type() else { continue };
                 let is_known =
-                    if kind.is_dir() { walked.folders.contains(&path) } else { files.contains(&path[..]) };
+                    if kind.is_dir() { folders.contains(&path) } else { files.contains(&path[..]) };
                 if is_known || entry.file_name() == FOLDER {
                     continue;
                 }
@@ -68,7 +95,7 @@ impl Database {
             }
         }
         skipped.sort_by(|a, b| path_order(&a.1, &b.1));
-        Ok(skipped)
+        skipped
     }
 
     fn skip_reason(&self, is_hidden: bool, kind: FileType) -> SkipReason {
