@@ -37,6 +37,7 @@ pub mod schedule;
 pub mod spawn;
 #[cfg(feature = "profiler")]
 pub mod steady;
+#[cfg(feature = "profiler")]
 pub mod syscall;
 pub mod text;
 pub mod thread;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use faultless_os::{process_memory, syscall};
 use faultless_trace::observation::{Access, Map};
-
-use crate::address_space::AddressSpace;
 use rustc_hash::FxHashMap;
+
+use crate::address_space::{AddressSpace, Region};
 
 /// Longest x86-64 instruction in bytes (Intel SDM volume 2, 2.3.11).
 const INSTRUCTION_MAX: usize = 15;
@@ -100,13 +100,8 @@ impl Decoder {
     pub(crate) fn entry(&self, pid: u32, ip: u64) -> Option<&'static str> {
         let at = ip.checked_sub(syscall::CODE_BYTES as u64)?;
         let mut code = [0; syscall::CODE_BYTES];
-        let in_memory = process_memory::read(pid as i32, at, &mut code).ok();
-        let len = in_memory.or_else(|| {
-            let space = &self.spaces.get(&pid)?.code;
-            let region = space.region(space.find(at)?)?;
-            read_file(&region.name, region.file_offset + (at - region.range.start), &mut code)
-        })?;
-        (len == code.len()).then(|| syscall::entry(&code))
+        let region = self.spaces.get(&pid).and_then(|space| space.code.region(space.code.find(at)?));
+        (read(pid, at, region, &mut code) == code.len()).then(|| syscall::entry(&code))
     }
 
     fn at(&mut self, pid: u32, ip: u64) -> Use {
@@ -118,22 +113,27 @@ impl Decoder {
                 let known = self.files.entry(region.name.clone()).or_default();
                 *known.entry(offset).or_insert_with(|| {
                     let mut bytes = [0; INSTRUCTION_MAX];
-                    let in_memory = process_memory::read(pid as i32, ip, &mut bytes).ok();
-                    let len = in_memory.or_else(|| read_file(&region.name, offset, &mut bytes));
-                    decode(&bytes[..len.unwrap_or(0)])
+                    let len = read(pid, ip, Some(region), &mut bytes);
+                    decode(&bytes[..len])
                 })
             }
             None => *space.elsewhere.entry(ip).or_insert_with(|| {
                 let mut bytes = [0; INSTRUCTION_MAX];
-                let len = process_memory::read(pid as i32, ip, &mut bytes).unwrap_or(0);
+                let len = read(pid, ip, None, &mut bytes);
                 decode(&bytes[..len])
             }),
         }
     }
 }
 
-fn read_file(name: &str, offset: u64, bytes: &mut [u8]) -> Option<usize> {
-    std::fs::File::open(name).ok()?.read_at(bytes, offset).ok()
+/// Code at an address, from the process, else from the file of its region. Returns the bytes read.
+fn read(pid: u32, at: u64, region: Option<&Region<()>>, bytes: &mut [u8]) -> usize {
+    let in_memory = process_memory::read(pid as i32, at, bytes).ok();
+    let in_file = || {
+        let Region { name, range, file_offset, .. } = region?;
+        std::fs::File::open(&**name).ok()?.read_at(bytes, file_offset + (at - range.start)).ok()
+    };
+    in_memory.or_else(in_file).unwrap_or(0)
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -14,6 +14,7 @@ use faultless_trace::file::Line;
 use faultless_trace::observation::{KernelSamples, Map, Record, SourceNote, What};
 use faultless_trace::pairer::Pairer;
 use faultless_trace::recording::Loss;
+use rustc_hash::FxHashMap;
 
 use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
@@ -25,7 +26,6 @@ use crate::thinning::Thinning;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
 use crate::write_cost::WriteCosts;
-use rustc_hash::FxHashMap;
 
 /// All records so far.
 #[derive(Debug, Default)]

@@ -32,6 +32,7 @@ use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
 use faultless_trace::recording::{EXEC, is_interposer};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::address_space::{AddressSpace, Region};
 use crate::elf::path_of;
@@ -39,7 +40,6 @@ use crate::symbols::jit::Jit;
 use crate::symbols::{KERNEL, ModuleFrames, NameCache, NameSource};
 use memory::StackReader;
 use objects::Objects;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 use table::Table;
 
 /// Addresses from here on are markers for the kind of those that follow (`PERF_CONTEXT_*`).

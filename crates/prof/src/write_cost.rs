@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 
 use faultless_trace::measurement::{Interval, median};
 use faultless_trace::observation::Calibration;
+use rustc_hash::FxHashMap;
 
 use crate::tuning as t;
-use rustc_hash::FxHashMap;
 
 /// Readings so far.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,6 @@ use std::hash::{BuildHasher, Hash};
 
 use faultless_trace::file::Line;
 use faultless_trace::recording::{Frame, Module};
-
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// What has a number so far.
