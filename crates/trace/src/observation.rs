@@ -275,6 +275,13 @@ pub struct Record {
     pub what: What,
 }
 
+impl Record {
+    /// Whether a process begins: a thread of one that is there is none.
+    pub(crate) fn begins_process(&self) -> bool {
+        matches!(self.what, What::Fork { parent } if parent != self.pid)
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

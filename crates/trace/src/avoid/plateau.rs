@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::kind::{Kind, KindRow};
 use crate::levels::noise_pages;
-use crate::observation::{Observation, Record, What};
+use crate::observation::{Observation, What};
 use crate::profile::Weighted;
 
 /// Bounds of the share of all faults that keeping everything avoids; `None` without a known peak.
@@ -59,9 +59,8 @@ pub(crate) fn plateau(rows: &[KindRow], faults: &[Weighted], observation: &Obser
 
 /// Processes whose peak nobody read.
 pub(super) fn unread(observation: &Observation) -> HashSet<u32> {
-    let is_born = |record: &&Record| matches!(record.what, What::Fork { parent } if parent != record.pid);
-    let records = observation.records.iter().filter(|_| observation.attached);
-    records.filter(is_born).map(|record| record.pid).collect()
+    let records = if observation.attached { &observation.records[..] } else { &[] };
+    records.iter().filter(|record| record.begins_process()).map(|record| record.pid).collect()
 }
 
 /// The most faults that can have built up the peaks of all processes. Memory of one process does not serve
@@ -72,7 +71,7 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
     for record in &observation.records {
         match record.what {
             What::Exec => *programs.entry(record.pid).or_default() += 1.0,
-            What::Fork { parent } if parent != record.pid => forks += 1,
+            _ if record.begins_process() => forks += 1,
             _ => {}
         }
     }
@@ -132,7 +131,7 @@ fn bounds(rows: &[KindRow], of: impl Fn(Kind) -> bool) -> [f64; 2] {
 mod tests {
     use super::*;
     use crate::kind::Source;
-    use crate::observation::{Counts, Host, Level, Usage};
+    use crate::observation::{Counts, Host, Level, Record, Usage};
 
     const PAGE: u64 = 4096;
 

@@ -8,9 +8,10 @@
 //! memory that grew by more than its faults and khugepaged can have brought. Without it there are none: the machine's
 //! count is that of all programs.
 //!
-//! With evidence the machine's count is the maximum, and the number itself where memory shows four fifths of it. Memory grows by a huge page per such fault, and by at most a
-//! page for each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
-//! between the readings, the share that takes a page is known, which gives a better estimate.
+//! With evidence the machine's count is the maximum, and the number itself where memory shows four fifths of it. Memory
+//! grows by a huge page per such fault, and by at most a page for each other fault. Growth beyond that between two
+//! readings gives the minimum. If enough faults were seen between the readings, the share that takes a page is known,
+//! which gives a better estimate.
 
 use super::weigh::{Huge, Weights};
 use crate::fault::{Fault, Faults};
@@ -52,15 +53,16 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     let [fewest, unseen] =
         if seen > 0.0 { bounds(estimate, squares / seen) } else { [0.0, others + estimate] };
     let unseen = unseen.min(others + estimate);
-    // Memory that was given back between two readings did not grow.
-    let fits = (exact + fewest..=exact + unseen).contains(&likely);
     let counted = exact + estimate;
-    let all = match likely {
-        _ if likely >= HUGE_SHOWN_SHARE * most => most,
-        0.0 if counted > 0.0 && most <= exact + unseen => most,
-        0.0 => counted,
-        _ if fits || likely > counted => likely,
-        _ => counted,
+    let all = if likely >= HUGE_SHOWN_SHARE * most {
+        most
+    } else if likely > 0.0 && likely >= exact + fewest {
+        likely
+    } else if likely <= 0.0 && counted > 0.0 && most <= exact + unseen {
+        most
+    } else {
+        // Memory that was given back between two readings did not grow.
+        counted
     };
     let all = all.min(most);
     let least = least.max(exact).min(most);

@@ -1,8 +1,9 @@
 //! Times by kind -> seconds per kind and in all, with intervals.
 //!
 //! Seconds are the sum over the rows of mean times count. Rows without recorded faults (populate, unknown) have the
-//! price of anonymous first touches, which most of them are; of populated pages less the trap. Faults that a user can't see, in system calls, have a
-//! range and are no part of the sum. Faults before exec cost the program nothing. Waits, as for a disk, are no part of the seconds.
+//! price of anonymous first touches, which most of them are; of populated pages less the trap. Faults that a user
+//! can't see, in system calls, have a range and are no part of the sum. Faults before exec cost the program nothing.
+//! Waits, as for a disk, are no part of the seconds.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Observation -> the most time that its faults can have had, by its CPU time, its system time and the clock's samples.
 
 use crate::clock::fault_share;
-use crate::observation::{Observation, What};
+use crate::observation::Observation;
 use crate::tuning::{RECORDER_CERTAIN, TICK_NS, TICK_SPREADS};
 
 /// The most time that faults can have had.
@@ -13,9 +13,9 @@ pub(crate) struct TimeBound {
     pub(crate) source: &'static str,
 }
 
-/// Faults run in the kernel, except for the trap, so their time is part of the system time, and of what samples of the CPU
-/// clock show in the fault path. The kernel is assumed to split CPU time by its tick. Then two ticks of each process may be on the wrong side, and ticks
-/// scatter as draws do. The sum of user and system time is always exact.
+/// Faults run in the kernel, except for the trap, so their time is part of the system time, and of what samples of the
+/// CPU clock show in the fault path. The kernel is assumed to split CPU time by its tick. Then two ticks of each process
+/// may be on the wrong side, and ticks scatter as draws do. The sum of user and system time is always exact.
 pub(crate) fn time_bound(
     observation: &Observation,
     cpu_ns: f64,
@@ -52,9 +52,6 @@ pub(crate) fn time_bound(
 
 /// Processes of the run; `None` without records of forks.
 pub(super) fn processes(observation: &Observation) -> Option<u64> {
-    let forks = observation
-        .records
-        .iter()
-        .filter(|record| matches!(record.what, What::Fork { parent } if parent != record.pid));
+    let forks = observation.records.iter().filter(|record| record.begins_process());
     (!observation.records.is_empty()).then(|| 1 + forks.count() as u64)
 }
