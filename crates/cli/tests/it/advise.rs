@@ -31,7 +31,7 @@ fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
     let own = env!("CARGO_BIN_EXE_faultless");
     let output = advise(
         &["--runs", "5", "--json", "--max-rss-increase", "400"],
-        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "100"],
+        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "400"],
         "",
     );
     let advice: serde_json::Value =
