@@ -157,6 +157,14 @@ pub trait Backend {
     /// The kernel refused, for example because pages are locked. Each byte is unchanged or zero.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
+    /// Lets the kernel take pages when memory is short. Each byte is unchanged or zero until it is written again.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    fn offer(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
     /// Leaves pages of free granules out of children forked later.
     ///
     /// # Errors

@@ -416,6 +416,13 @@ impl Backend for Kernel {
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
+    fn offer(&self, span: Span) -> crate::Result<()> {
+        self.injector.permit(Call::Advise)?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool offers only free granules.
+        unsafe { advise::offer(start, span.len) }.map_err(Error::from)
+    }
+
     fn withhold(&self, span: Span) -> crate::Result<()> {
         self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };

@@ -187,7 +187,7 @@ impl<B: Backend> Pool<B> {
         if align > ALIGN_BYTES / GRANULE_BYTES || count > self.max_granules {
             return self.refused();
         }
-        let request = self.request(count, align, zeroed);
+        let request = self.request(align, zeroed);
         let taken = self.served(|core, only_retained| core.alloc(count, request, only_retained));
         let taken = taken.or_else(|| self.refused())?;
         self.after_alloc(taken, count);
@@ -202,11 +202,9 @@ impl<B: Backend> Pool<B> {
         Some(taken.start * GRANULE_BYTES)
     }
 
-    /// The properties of a request for `count` granules.
-    fn request(&self, count: usize, align: usize, zeroed: bool) -> Request {
+    fn request(&self, align: usize, zeroed: bool) -> Request {
         let populates = self.policy.prefault == Prefault::Populate;
-        let trusted = if populates { 0 } else { self.trusted(count) };
-        Request { align, zeroed, trusted }
+        Request { align, zeroed, by_density: !populates && self.chooses_pages() }
     }
 
     /// Calls `attempt` until it succeeds or nothing helps. In between it empties the front, and extends the usable
@@ -215,6 +213,7 @@ impl<B: Backend> Pool<B> {
         let mut only_retained = !self.front.is_empty();
         loop {
             let mut core = self.core.lock()?;
+            core.in_front = self.front.tally().held;
             let (from, to, least) = match attempt(&mut core, only_retained) {
                 Ok(found) => return Some(found),
                 Err(Obstacle::Extend { from, to, least }) => (from, to, least),
@@ -260,7 +259,7 @@ impl<B: Backend> Pool<B> {
             self.populate(span);
         }
         if taken.excess {
-            self.purge_excess((taken.start, 0));
+            self.purge_excess();
         }
     }
 
@@ -319,18 +318,18 @@ impl<B: Backend> Pool<B> {
         if !is_in {
             self.retire(&mut core, run);
         }
-        self.after_free(core, run);
+        self.after_free(core);
     }
 
     /// Follow-up work after a run was freed.
-    fn after_free(&self, mut core: Guard<'_, Core<B>>, run: Run) {
+    fn after_free(&self, mut core: Guard<'_, Core<B>>) {
         let (excess, wakes) = (core.retains_too_much(), core.wakes(self.front.tally().held));
         drop(core);
         if wakes {
             self.wake_thread();
         }
         if excess {
-            self.purge_excess(run);
+            self.purge_excess();
         }
     }
 
@@ -402,14 +401,14 @@ impl<B: Backend> Pool<B> {
         self.wipe(tail);
         let Some(mut core) = self.core.lock() else { return false };
         core.give(tail, false);
-        self.after_free(core, tail);
+        self.after_free(core);
         true
     }
 
     /// Grows a block in place if the granules behind it are free. Returns whether some of these were not resident.
     fn grow_in_place(&self, start: usize, old: Entry, count: usize) -> Option<bool> {
         let often = old.grown + 1 >= GROWN_OFTEN;
-        let request = self.request(count - old.count, 1, false);
+        let request = self.request(1, false);
         let taken = self.served(|core, only_retained| {
             let taken = core.grow(start, old.count, count, often, request)?;
             // The front may hold the granules behind the block.
@@ -451,7 +450,7 @@ impl<B: Backend> Pool<B> {
             self.free_altered(from);
         } else {
             core.give(from, is_empty);
-            self.after_free(core, from);
+            self.after_free(core);
         }
         Some((taken.start, taken.fresh > 0))
     }
@@ -461,7 +460,7 @@ impl<B: Backend> Pool<B> {
     fn longer_run(&self, from: Run, grown: u32, count: usize) -> Option<(Allocation, bool)> {
         let often = grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2;
         let with_room = often && self.addresses_are_free();
-        let request = self.request(count, 1, false);
+        let request = self.request(1, false);
         let place = |with_room| {
             self.served(|core, only_retained| {
                 let taken = if with_room {
