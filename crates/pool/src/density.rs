@@ -149,9 +149,9 @@ impl Density {
         let empty = self.extents.iter().position(|extent| extent.begin == extent.end);
         let slot = empty.unwrap_or(self.oldest);
         if let Some(extent) = self.extents.get_mut(slot) {
-            let (confirmed, decided, horizon) = (begin, begin, begin + trust);
-            let (probe, is_over) = (None, false);
-            *extent = Extent { begin, end, confirmed, decided, horizon, probe, trust, is_large, is_over };
+            let (confirmed, decided) = (begin, begin);
+            *extent = Extent { begin, end, confirmed, decided, trust, is_large, is_over: false, ..Extent::NONE };
+            extent.open(trust);
         }
         self.oldest = (slot + 1) % EXTENTS;
     }
@@ -225,9 +225,6 @@ impl Extent {
                 let (from, to) = (self.decided, self.end);
                 return Some(Step::Inspect(Inspection { extent: at, probe, from, to }));
             }
-            if self.probe.is_none() && self.end > self.horizon {
-                self.probe = Some(self.decided + (limit - self.decided) / 2);
-            }
             let begin = self.decided;
             let end = self.probe.filter(|probe| (begin..limit).contains(probe)).unwrap_or(limit);
             if begin == end {
@@ -244,9 +241,13 @@ impl Extent {
     fn confirm(&mut self, touched: usize) {
         self.decided = (self.decided + touched).min(self.end);
         self.confirmed = self.decided;
-        let window = WINDOW_FACTOR * (self.confirmed - self.begin);
-        self.horizon = self.confirmed + window.max(WINDOW_SLABS_MIN);
-        self.probe = None;
+        self.open((WINDOW_FACTOR * (self.confirmed - self.begin)).max(WINDOW_SLABS_MIN));
+    }
+
+    /// Opens a window of so many slabs behind the dense ones, with a probe in its middle.
+    fn open(&mut self, slabs: usize) {
+        self.horizon = self.confirmed + slabs;
+        self.probe = (slabs > 1).then_some(self.confirmed + slabs / 2);
     }
 }
 

@@ -215,7 +215,10 @@ impl<B: Backend> Pool<B> {
             let mut core = self.core.lock()?;
             core.in_front = self.front.tally().held;
             let (from, to, least) = match attempt(&mut core, only_retained) {
-                Ok(found) => return Some(found),
+                Ok(found) => {
+                    self.narrow_front(&core);
+                    return Some(found);
+                }
                 Err(Obstacle::Extend { from, to, least }) => (from, to, least),
                 Err(Obstacle::NotRetained | Obstacle::Full) if only_retained => {
                     only_retained = false;
@@ -235,6 +238,13 @@ impl<B: Backend> Pool<B> {
             self.blocks.extend_to(reached.unwrap_or(0) * SLAB_GRANULES);
             self.core.lock()?.end_extending(reached);
             reached?;
+        }
+    }
+
+    /// Keeps what the front holds below a part of what the control group leaves.
+    fn narrow_front(&self, core: &Core<B>) {
+        if core.group_left < usize::MAX {
+            self.front.narrow(front::share(core.share_of_group() * GRANULE_BYTES));
         }
     }
 

@@ -58,8 +58,9 @@ pub const RETAIN_SHARE: usize = 4;
 pub(crate) const PEAK_SHARE: usize = 8;
 /// See [`PEAK_SHARE`].
 pub(crate) const SLACK_BYTES: usize = 8 << 20;
-/// The pool holds at most one part in this many of what a control group leaves free. The kernel can take the rest.
-pub(crate) const GROUP_SHARE: usize = 4;
+/// The pool holds at most one part in this many of what a control group leaves free. The kernel can take the rest. A
+/// quarter was too much: `malloc 450; free; mmap 500` in a group of 512 MiB was killed.
+pub(crate) const GROUP_SHARE: usize = 16;
 /// A block that fills all but one part in this many of its alignment leaves no gap worth base pages.
 pub(crate) const FULL_SHARE: usize = 4;
 /// Shards of the front: threads on different processors rarely share one. A power of two.
@@ -112,8 +113,8 @@ pub(crate) const SPARSE_SHARE: usize = 4;
 /// Moves of page tables after which growing blocks are copied instead. Each move may leave two more mappings behind,
 /// and `vm.max_map_count` is 65530.
 pub(crate) const MOVES: u16 = 1 << 12;
-/// Bytes of free memory that never decay: less is not worth a thread (12 huge pages, 2 ms to fault in again).
-pub const FLOOR_BYTES: usize = 24 << 20;
+/// Bytes of free memory that never decay: less is not worth a thread (8 huge pages, 1.5 ms to fault in again).
+pub const FLOOR_BYTES: usize = 16 << 20;
 /// Time in ns after which idle memory has gone back. Source: the defaults of DuckDB and mimalloc 3.
 pub const DECAY_NS: u64 = 1_000_000_000;
 /// The same in a guest that gives free pages back to its host. The next touch of such a page faults in both, at 4 to 8

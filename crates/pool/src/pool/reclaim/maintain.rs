@@ -28,6 +28,7 @@ use faultless_os::thread::{Work, is_last};
 use super::background::Progress;
 use super::pressure::Pressure;
 use crate::backend::Backend;
+use crate::front;
 use crate::policy::{Prefault, Scrub};
 use crate::pool::Pool;
 use crate::pool::hugepages::Poll;
@@ -129,6 +130,7 @@ impl<B: Backend> Pool<B> {
     fn tell_group_left(&self, bytes: Option<u64>) {
         if let Some(mut core) = self.core.lock() {
             core.group_left = bytes.map_or(usize::MAX, |bytes| bytes as usize / GRANULE_BYTES);
+            self.front.narrow(front::share(core.share_of_group().saturating_mul(GRANULE_BYTES)));
         }
     }
 
@@ -388,11 +390,11 @@ mod tests {
     #[test]
     fn what_a_control_group_may_need_is_the_kernels() {
         let pool = keeping(FLOOR + 8, Policy::default());
-        let near = Pressure { group_left_bytes: Some(8 * SLAB_BYTES as u64), ..BUSY };
+        let near = Pressure { group_left_bytes: Some(32 * SLAB_BYTES as u64), ..BUSY };
         rounds(&pool, &mut Progress::new(), near, 1);
         let counts =
             || pool.core.lock().map(|core| (core.held() / SLAB_GRANULES, core.offered / SLAB_GRANULES));
-        assert_eq!((kept(&pool), counts()), (FLOOR + 8, Some((2, FLOOR + 6))), "a quarter is held");
+        assert_eq!((kept(&pool), counts()), (FLOOR + 8, Some((2, FLOOR + 6))), "a sixteenth is held");
         pool.alloc(5 * SLAB_BYTES).unwrap().fill(1);
         assert_eq!(kept(&pool), FLOOR + 8);
         assert!(counts().is_some_and(|(held, _)| held <= 2), "also when it comes back from use");
