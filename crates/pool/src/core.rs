@@ -6,13 +6,14 @@
 use crate::backend::Backend;
 use crate::class::{Run, pieces};
 use crate::density::Density;
+use crate::doubt::Doubts;
 use crate::slabs::placement::Query;
 use crate::slabs::{Counts, Slab, SlabTable};
 use crate::sparsity::Sparsity;
 use crate::stats::Stats;
 use crate::tuning::{
     FULL_SHARE, GRANULE_BYTES, GROUP_SHARE, HEAD_SLABS, MOVES, PEAK_SHARE, SLAB_GRANULES, SLACK_BYTES,
-    STEP_SLABS,
+    SPARSE_GRANULES, STEP_SLABS,
 };
 use crate::wakeup::Wakeup;
 
@@ -48,6 +49,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) needed: usize,
     /// The high watermark of the stock, in granules.
     pub(crate) stock: usize,
+    /// Fresh memory that is part of `needed` and may be untouched.
+    pub(crate) doubts: Doubts,
     pub(crate) sparsity: Sparsity,
     pub(crate) density: Density,
     /// Whether to purge the highest addresses first, instead of the memory that has been free for longest.
@@ -120,6 +123,7 @@ impl<B: Backend> Core<B> {
             peak_in_use: 0,
             needed: 0,
             stock: 0,
+            doubts: Doubts::NONE,
             sparsity: Sparsity::new(),
             density: Density::new(),
             highest_first: false,
@@ -255,6 +259,9 @@ impl<B: Backend> Core<B> {
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         self.needed = self.needed.max(self.in_use.saturating_sub(self.in_front));
         self.charge(counts.reserved);
+        if counts.reserved >= SPARSE_GRANULES {
+            self.doubts.enter(run);
+        }
         if counts.reserved > 0 {
             self.stats.fresh += 1;
         } else if counts.zeroed > 0 {
@@ -316,6 +323,7 @@ impl<B: Backend> Core<B> {
             Counts::default()
         });
         self.slabs.end_room((start + count).div_ceil(SLAB_GRANULES));
+        self.doubts.end((start, count));
         self.in_use -= count;
         if !moved {
             pieces((start, count)).for_each(|(slab, ..)| self.slabs.renew(slab));
@@ -351,7 +359,8 @@ impl<B: Backend> Core<B> {
 
     /// The free granules that may stay resident now.
     pub(crate) fn bound(&self) -> usize {
-        let most = self.needed + self.needed / PEAK_SHARE + SLACK_BYTES / GRANULE_BYTES;
+        let needed = self.needed.saturating_sub(self.doubts.untouched());
+        let most = needed + needed / PEAK_SHARE + SLACK_BYTES / GRANULE_BYTES;
         self.keep.min(most.saturating_sub(self.in_use).max(self.stock))
     }
 

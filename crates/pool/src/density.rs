@@ -150,7 +150,8 @@ impl Density {
         let slot = empty.unwrap_or(self.oldest);
         if let Some(extent) = self.extents.get_mut(slot) {
             let (confirmed, decided) = (begin, begin);
-            *extent = Extent { begin, end, confirmed, decided, trust, is_large, is_over: false, ..Extent::NONE };
+            *extent =
+                Extent { begin, end, confirmed, decided, trust, is_large, is_over: false, ..Extent::NONE };
             extent.open(trust);
         }
         self.oldest = (slot + 1) % EXTENTS;

@@ -318,6 +318,9 @@ impl<B: Backend> Pool<B> {
 
     #[inline(never)]
     fn free_behind_front(&self, run: Run) {
+        if run.1 >= SPARSE_GRANULES {
+            self.settle_doubts();
+        }
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);
         let mut is_in = suits && self.front.raise_allowance(run.1) && self.front.put(run);

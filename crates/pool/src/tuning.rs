@@ -57,7 +57,9 @@ pub const RETAIN_SHARE: usize = 4;
 /// fragmentation, and a program that swings below its peak never refaults.
 pub(crate) const PEAK_SHARE: usize = 8;
 /// See [`PEAK_SHARE`].
-pub(crate) const SLACK_BYTES: usize = 8 << 20;
+pub(crate) const SLACK_BYTES: usize = 4 << 20;
+/// Fresh memory of which less than one part in this many is untouched counts as touched.
+pub(crate) const DOUBT_SHARE: usize = 8;
 /// The pool holds at most one part in this many of what a control group leaves free. The kernel can take the rest. A
 /// quarter was too much: `malloc 450; free; mmap 500` in a group of 512 MiB was killed.
 pub(crate) const GROUP_SHARE: usize = 16;

@@ -20,10 +20,34 @@ impl<B: Backend> Pool<B> {
         fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
     }
 
+    /// Looks how much of the memory in doubt is still untouched.
+    #[cold]
+    pub(in crate::pool) fn settle_doubts(&self) {
+        let Some(doubts) = self.core.lock().map(|core| core.doubts) else { return };
+        for run in doubts.runs() {
+            let untouched = if self.confined.load(Relaxed) { 0 } else { self.untouched(run) };
+            if let Some(mut core) = self.core.lock() {
+                core.doubts.settle(run, untouched);
+            }
+        }
+    }
+
+    /// The untouched granules of a run, judged by a few of its slabs.
+    fn untouched(&self, run: Run) -> usize {
+        let step = pieces(run).count().div_ceil(SAMPLES).max(1);
+        let samples = pieces(run).step_by(step).map(|(slab, first, len)| {
+            let span = Span::of((slab * SLAB_GRANULES + first, len));
+            (self.backend.resident_bytes(span), span.len)
+        });
+        let (resident, all) = samples.fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+        run.1 - run.1 * resident / all.max(1)
+    }
+
     /// Frees a block that was not wholly resident when it was taken.
     #[cold]
     pub(in crate::pool) fn free_fresh(&self, (start, count): Run) {
         self.blocks.clear(start);
+        self.settle_doubts();
         let touched = self.free_by_residency((start, count));
         if let Some(mut core) = self.core.lock() {
             core.sparsity.record(count, touched);
