@@ -24,6 +24,8 @@ pub(crate) struct Levels {
     proc_faults: u64,
     levels: Vec<Level>,
     last: Option<Level>,
+    /// What the processes held at the last reading that found one.
+    end_bytes: Option<u64>,
     /// How often every second level has been dropped.
     thinned: u32,
 }
@@ -107,6 +109,8 @@ impl Levels {
         for pid in gone {
             self.exit(pid);
         }
+        // A process that is ending has given its memory back, and tells of none.
+        self.end_bytes = Some(live_bytes).filter(|bytes| *bytes > 0).or(self.end_bytes);
         self.push(Level { time_ns, faults, anon_bytes: self.gone_bytes + live_bytes })
     }
 
@@ -131,6 +135,11 @@ impl Levels {
     /// What the members held at the last reading, without those that ended.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.members.values().map(|member| member.bytes).sum()
+    }
+
+    /// What the members held before they ended.
+    pub(crate) fn end_bytes(&self) -> Option<u64> {
+        self.end_bytes
     }
 
     /// How often every second level has been dropped.
@@ -177,6 +186,21 @@ mod tests {
         levels.exit(7);
         levels.read(2, 5000);
         assert_eq!(*levels.levels.last().unwrap(), Level { time_ns: 2, faults: 5000, anon_bytes: MIB });
+    }
+
+    #[test]
+    fn what_was_held_at_the_end_is_that_of_the_last_reading_with_a_live_process() {
+        let mut levels = Levels::default();
+        levels.read(1, 0);
+        assert_eq!(levels.end_bytes(), None);
+        levels.members.insert(7, member(MIB));
+        levels.exit(7);
+        levels.begin(std::process::id());
+        levels.read(2, 0);
+        let held = levels.held_bytes();
+        levels.exit(std::process::id());
+        levels.read(3, 0);
+        assert!(held > 0 && levels.end_bytes() == Some(held), "{held}, {:?}", levels.end_bytes());
     }
 
     #[test]
