@@ -6,6 +6,11 @@
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+// environ(7). The crate libc has it for glibc alone.
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
 /// The block with `variables`: each where entries of its name stand, else at the end.
 ///
 /// # Errors
@@ -39,8 +44,8 @@ fn value_of<'a>(entry: &'a CStr, name: &[u8]) -> Option<&'a [u8]> {
 /// All entries, in order.
 fn entries() -> Vec<CString> {
     let mut block = Vec::new();
-    // SAFETY: a pointer-sized read. Nothing in our programs changes the environment.
-    let mut at: *const *const libc::c_char = unsafe { libc::environ }.cast_const().cast();
+    // SAFETY: the C library's own variable. Nothing in our programs changes the environment.
+    let mut at = unsafe { environ };
     while !at.is_null() {
         // SAFETY: `at` lies in the block, which ends with a null pointer.
         let entry = unsafe { *at };

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-    static char path[4096] = "PATH=", home[4096] = "HOME=";
+    static char path[1 << 16] = "PATH=", home[1 << 16] = "HOME=";
     strncat(path, getenv("PATH"), sizeof path - 6);
     strncat(home, getenv("HOME") ? getenv("HOME") : "/", sizeof home - 6);
     char *block[] = {"ZED=1", "no equals sign", "TWICE=first", path, "LD_PRELOAD=", "=no name", "TWICE=second", home,
