@@ -178,11 +178,11 @@ mod tests {
         let found = compare(vec![sound(), failing]);
         assert_eq!(found.commands[1].figures.wall_ns.ratio, None);
         assert!(!found.commands[1].prints_otherwise);
+        assert_eq!((found.commands[1].failed, found.commands[1].failure), (1, Some(Exit::Status(3))));
+        assert_eq!((found.commands[0].failed, found.commands[0].failure), (0, None));
         let mut other = sound();
         other.runs.iter_mut().for_each(|run| run.stdout_hash = 1);
         let found = compare(vec![sound(), other]);
         assert!(found.commands[1].prints_otherwise && found.commands[1].figures.wall_ns.ratio.is_some());
-        assert_eq!((found.commands[1].failed, found.commands[1].failure), (1, Some(Exit::Status(3))));
-        assert_eq!((found.commands[0].failed, found.commands[0].failure), (0, None));
     }
 }
