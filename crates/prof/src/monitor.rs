@@ -420,7 +420,7 @@ impl Monitor {
             calibration: calibrated
                 .map(|(found, written)| write_cost::in_run(found, written, &self.drain.write_costs)),
             windows: windows.unwrap_or_default(),
-            end_bytes: self.levels.as_ref().and_then(Levels::end_bytes),
+            end_bytes: self.levels.as_ref().and_then(|levels| levels.end_bytes(self.begin_ns, end_ns)),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
             drain: self.drain,
             kernel,

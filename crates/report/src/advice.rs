@@ -111,7 +111,7 @@ fn figures(out: &mut String, advice: &Advice, style: &Style) {
         })
     };
     let rss = block(&["peak RSS", "at end"], &|_, of| {
-        let end = of.end_bytes.map_or("-".into(), |end| bytes(end.value).to_string());
+        let end = of.end_bytes.map_or("-".into(), |end| Bytes(end).to_string());
         vec![bytes(of.peak_rss_bytes.median.value).to_string(), end]
     });
     let faults = block(&["faults, 95 %"], &|_, of| {
@@ -262,7 +262,7 @@ fn memory_cost(own: &Figures, base: &Figures) -> String {
             .then(|| format!("{} {word}{share_shown}", bytes(more.abs())))
     };
     let peak = cost(own.peak_rss_bytes.median.value, base.peak_rss_bytes.median.value);
-    let end = own.end_bytes.zip(base.end_bytes).map(|(own, base)| cost(own.value, base.value));
+    let end = own.end_bytes.zip(base.end_bytes).map(|(own, base)| cost(own as f64, base as f64));
     let shown = |cost: Option<String>| cost.unwrap_or_else(|| "hardly any memory".into());
     match end {
         None => format!("{} at the peak", shown(peak)),

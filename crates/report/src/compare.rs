@@ -126,7 +126,11 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
     );
     add("faults", |faults| count(faults).to_string(), |of| Some(of.faults));
     add("peak RSS", |len| bytes(len).to_string(), |of| Some(of.peak_rss_bytes));
-    add("  at end", |len| bytes(len).to_string(), |of| Some(Quantity { median: of.end_bytes?, ratio: None }));
+    add(
+        "  at end",
+        |len| bytes(len).to_string(),
+        |of| Some(Quantity { median: Interval::around(of.end_bytes? as f64, 0.0), ratio: None }),
+    );
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
     let whole = columns(2, &aligns, &cells);
     let fits = whole.iter().all(|line| line.chars().count() <= width);

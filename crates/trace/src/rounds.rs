@@ -126,9 +126,10 @@ pub struct Figures {
     pub faults: Quantity,
     /// Largest resident set of a single process, bytes.
     pub peak_rss_bytes: Quantity,
-    /// Resident anonymous memory of all its processes at the last reading before their end; `None` if no run was read.
+    /// Median of the resident anonymous memory of all its processes shortly before their end; `None` if no run was read
+    /// then.
     #[serde(default)]
-    pub end_bytes: Option<Interval>,
+    pub end_bytes: Option<u64>,
     /// CPU time in page faults; `None` if no run recorded them.
     pub fault_time: Option<FaultTime>,
     /// How its runs differ from the first arm's.
@@ -149,6 +150,7 @@ impl Figures {
             ratio: base.and_then(|base| ratio(&column(&runs, of), &column(base, of), error)),
         };
         let cpu_ns = quantity(|run| run.cpu_ns);
+        let end_bytes: Vec<f64> = series.end_bytes.iter().map(|bytes| *bytes as f64).collect();
         Self {
             wall_ns: quantity(|run| run.wall_ns),
             cpu_ns,
@@ -156,9 +158,7 @@ impl Figures {
             system_ns: quantity(|run| run.system_ns),
             faults: quantity(|run| run.faults),
             peak_rss_bytes: quantity(|run| run.peak_rss_bytes),
-            end_bytes: median_interval(
-                &series.end_bytes.iter().map(|bytes| *bytes as f64).collect::<Vec<f64>>(),
-            ),
+            end_bytes: median(&end_bytes).map(|bytes| bytes.round() as u64),
             mismatch,
             fault_time: FaultTime::of(&series.fault_seconds, cpu_ns.median.value / 1e9),
             runs,

@@ -133,7 +133,7 @@ fn memory_that_a_cure_keeps_is_in_the_figures_of_the_end() {
     let end_mib = |name: &str| {
         let mut scores = advice["scores"].as_array().unwrap().iter();
         let score = scores.find(|score| score["arm"]["name"] == name).unwrap();
-        score["end_bytes"]["value"].as_f64().unwrap() / f64::from(1 << 20)
+        score["end_bytes"].as_f64().unwrap() / f64::from(1 << 20)
     };
     let (plain, pool) = (end_mib("as it is"), end_mib("pool, base pages"));
     assert!(plain < 4.0 && pool > plain + 16.0, "{plain} and {pool} MiB");

@@ -11,6 +11,6 @@ int main(void) {
         memset(block, 1, len);
         free(block);
     }
-    usleep(150000);
+    usleep(500000);
     return 0;
 }
