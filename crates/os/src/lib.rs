@@ -12,6 +12,7 @@ mod bare;
 pub mod caller;
 pub mod close;
 pub mod counters;
+pub mod environment;
 pub mod error;
 pub mod file;
 pub mod fork;
