@@ -252,7 +252,8 @@ impl<B: Backend> Core<B> {
     /// Takes a free, usable run.
     fn take(&mut self, run: Run, request: Request) -> Allocation {
         self.slabs.rise(run.0 / SLAB_GRANULES);
-        let is_unknown = request.by_density && self.enter(run, request);
+        let takes_huge = request.by_density && !self.sparsity.is_hardly_touched(run.1);
+        let is_unknown = takes_huge && self.enter(run, request);
         let counts = self.slabs.change(run, Slab::take);
         self.in_use += run.1;
         self.retain_less(counts);

@@ -319,7 +319,7 @@ impl<B: Backend> Pool<B> {
     #[inline(never)]
     fn free_behind_front(&self, run: Run) {
         if run.1 >= SPARSE_GRANULES {
-            self.settle_doubts();
+            self.settle_doubts(run);
         }
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);

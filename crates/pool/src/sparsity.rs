@@ -40,9 +40,14 @@ impl Sparsity {
 
     /// Whether purging a dirty block of this length costs less than zeroing it.
     pub(crate) fn is_sparse(&self, count: usize) -> bool {
-        let share = self.shares.get(count.checked_ilog2().unwrap_or(0) as usize).copied().unwrap_or(ALL);
         let cheaper = self.purge_ns == 0 || self.zero_ns == 0 || self.purge_ns * 2 < self.zero_ns;
-        count >= SPARSE_GRANULES && (share as usize) < ALL as usize / SPARSE_SHARE && cheaper
+        self.is_hardly_touched(count) && cheaper
+    }
+
+    /// Whether the last blocks of about this length were hardly touched.
+    pub(crate) fn is_hardly_touched(&self, count: usize) -> bool {
+        let share = self.shares.get(count.checked_ilog2().unwrap_or(0) as usize).copied().unwrap_or(ALL);
+        count >= SPARSE_GRANULES && (share as usize) < ALL as usize / SPARSE_SHARE
     }
 
     /// Records how long it took to purge, or else to zero, a run. Short runs are no measurement.

@@ -44,7 +44,7 @@ impl<B: Backend> Pool<B> {
 
     /// Decides what can be decided about fresh memory, and wakes the background thread for the rest.
     pub(super) fn decide_pages(&self) {
-        if self.decide() != Outcome::Settled {
+        if self.decide(false) != Outcome::Settled {
             self.wake_thread();
         }
     }
@@ -52,7 +52,7 @@ impl<B: Backend> Pool<B> {
     /// Decides what can be decided at `now_ns`, for the background thread. Returns how long to wait before the next
     /// call, if there should be one.
     pub(super) fn poll_density(&self, poll: &mut Poll, now_ns: u64) -> Option<u64> {
-        let Outcome::Waiting { is_new } = self.decide() else {
+        let Outcome::Waiting { is_new } = self.decide(true) else {
             *poll = Poll::default();
             return None;
         };
@@ -71,7 +71,8 @@ impl<B: Backend> Pool<B> {
         Some(poll.pause_ns)
     }
 
-    fn decide(&self) -> Outcome {
+    /// `thorough`: also where the program does not touch its memory from front to back.
+    fn decide(&self, thorough: bool) -> Outcome {
         let (mut from, mut waits, mut is_new) = (0, false, false);
         loop {
             let Some(step) = self.core.lock().and_then(|mut core| core.density.step(from)) else {
@@ -80,7 +81,7 @@ impl<B: Backend> Pool<B> {
             let advice = match step {
                 advice @ Step::Advise { .. } => Some(advice),
                 Step::Inspect(inspection) => {
-                    let found = self.inspect(inspection);
+                    let found = self.inspect(inspection, thorough);
                     let Some(mut core) = self.core.lock() else { return Outcome::Settled };
                     let (advice, is_concluded) = core.density.conclude(inspection, found);
                     is_new |= is_concluded;
@@ -135,14 +136,14 @@ impl<B: Backend> Pool<B> {
         is_huge && huge > 0
     }
 
-    fn inspect(&self, inspection: Inspection) -> Evidence {
+    fn inspect(&self, inspection: Inspection, thorough: bool) -> Evidence {
         // The slab behind the probe comes first. Otherwise the program could fill the probe between the two checks, and
         // the probe would look skipped.
         let is_passed = self.is_begun(inspection.probe + 1, GRANULE_BYTES);
         let mut found = Evidence::default();
         self.judge(inspection.probe, &mut found);
         found.is_skipped = is_passed && found.partial > 0;
-        for sample in inspection.samples() {
+        for sample in inspection.samples().filter(|_| thorough) {
             self.judge(sample, &mut found);
         }
         if found.dense > found.partial {

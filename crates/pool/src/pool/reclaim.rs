@@ -54,7 +54,7 @@ impl<B: Backend> Pool<B> {
     /// Purges what exceeds the policy's bound, the front's part included.
     pub fn purge_to_bound(&self) {
         self.empty_front();
-        self.settle_doubts();
+        self.settle_doubts((0, 0));
         self.purge_excess();
     }
 

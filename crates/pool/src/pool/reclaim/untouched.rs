@@ -20,10 +20,13 @@ impl<B: Backend> Pool<B> {
         fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
     }
 
-    /// Looks how much of the memory in doubt is still untouched.
+    /// Looks how much of the memory in doubt is still untouched. A run that is about to be freed is in doubt no more.
     #[cold]
-    pub(in crate::pool) fn settle_doubts(&self) {
-        let Some(doubts) = self.core.lock().map(|core| core.doubts) else { return };
+    pub(in crate::pool) fn settle_doubts(&self, freed: Run) {
+        let Some(mut core) = self.core.lock() else { return };
+        core.doubts.end(freed);
+        let doubts = core.doubts;
+        drop(core);
         for run in doubts.runs() {
             let untouched = if self.confined.load(Relaxed) { 0 } else { self.untouched(run) };
             if let Some(mut core) = self.core.lock() {
@@ -47,7 +50,7 @@ impl<B: Backend> Pool<B> {
     #[cold]
     pub(in crate::pool) fn free_fresh(&self, (start, count): Run) {
         self.blocks.clear(start);
-        self.settle_doubts();
+        self.settle_doubts((start, count));
         let touched = self.free_by_residency((start, count));
         if let Some(mut core) = self.core.lock() {
             core.sparsity.record(count, touched);
