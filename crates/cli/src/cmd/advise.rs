@@ -27,7 +27,7 @@ const ROUNDS: RangeInclusive<u32> = 7..=20;
 ///
 /// A warm-up round comes first. Every round then runs the program once unchanged and once under each cure, in
 /// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
-/// run once more to record the time in faults. All takes about 40 seconds, or 11 runs of each if that is longer:
+/// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40 seconds, or 11 runs of each if that is longer:
 /// two minutes for a program of two seconds. Ctrl-C ends the comparison and shows the results so far. Without
 /// a command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
 #[derive(Debug, clap::Args)]

@@ -22,7 +22,8 @@ const ROUNDS: RangeInclusive<u32> = 10..=30;
 /// Run several commands in turn and compare their times, faults and memory.
 ///
 /// A warm-up round comes first. Every round then runs each command once, in shuffled order, and ratios to the first
-/// command are taken within a round. About one round in four adds a run of each that records the time in faults.
+/// command are taken within a round. About one round in four adds a run of each that records the time in faults, and the
+/// memory held shortly before the end. A command that fails in a run has no ratio, unless the first one ends alike.
 /// All takes about 40 seconds, or 15 runs of each if that is longer. Ctrl-C ends the comparison and shows the results so
 /// far.
 #[derive(Debug, clap::Args)]
