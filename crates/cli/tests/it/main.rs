@@ -15,6 +15,7 @@ mod export;
 mod fuzzed;
 mod interpose;
 mod interpose_altered;
+mod interpose_memory;
 mod interpose_owners;
 mod interpose_programs;
 mod interpose_record;
