@@ -32,7 +32,7 @@
  *
  * fork: the child has the parent's pools and blocks, copied on write, and may use them.
  *
- * Background thread: a pool that retains more than 32 MiB of free memory, or works ahead of need, has a thread named
+ * Background thread: a pool that retains more than 16 MiB of free memory, or works ahead of need, has a thread named
  * "faultless". The thread takes no signals, sleeps while there is nothing to do, and does not exist during fork. If it cannot
  * start, the pool works without it and nothing decays.
  *
@@ -112,7 +112,7 @@ typedef struct faultless_policy {
     faultless_watermarks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
     uint64_t prewarm_bytes;   /* made resident at the start, within retain_bytes; never decays */
     uint64_t retain_bytes;    /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
-    uint64_t decay_ns;        /* time after which idle memory has gone back, except for about 32 MiB;
+    uint64_t decay_ns;        /* time after which idle memory has gone back, except for about 16 MiB;
                                  0: 1 s, or 10 s in a guest whose host takes freed pages */
 } faultless_policy;
 

@@ -77,7 +77,7 @@ pub struct Retain {
     /// The time in ns after which idle memory has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never.
     ///
     /// While the background thread sleeps, up to [`tuning::FRONT_STEP_BYTES`] more in each of [`tuning::SHARDS`] shards
-    /// of the front do not wake it. Free memory in partly used slabs stays.
+    /// of the front do not wake it.
     pub decay_ns: Option<u64>,
 }
 

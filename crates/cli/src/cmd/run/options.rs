@@ -103,7 +103,7 @@ pub(crate) struct Options {
 
     /// Return unused freed memory within this time, such as 200ms, or never [default: 1s]
     ///
-    /// About 32 MiB stay. The default is 10s in a virtual machine whose host takes freed pages.
+    /// About 16 MiB stay. The default is 10s in a virtual machine whose host takes freed pages.
     #[arg(long, value_name = "TIME", value_parser = decay)]
     decay: Option<Decay>,
 
