@@ -61,6 +61,24 @@ def peers():
     return folder.table("workload, fastest other, time: pool / other, at most 1.05?, peak RSS: pool / glibc, at most 1.15?", rows)
 
 
+def memory():
+    folder, rows = newest("memory")[0], []
+    found = folder.rows("memory.csv.gz")
+    jobs = sorted({row["job"] for row in found})
+    middle = lambda job, arm, get: median([get(row) for row in of(found, job=job, arm=arm)])
+    peak, rest = (lambda row: int(row["peak_kib"]) / 1024), (lambda row: int(row["rest_mib"]))
+    resting = [job for job in jobs if all(row["rest_mib"] for row in of(found, job=job))]
+    for arm in dict.fromkeys(row["arm"] for row in found):
+        if arm == "glibc":
+            continue
+        plain, own = ([middle(job, one, peak) for job in jobs] for one in ("glibc", arm))
+        over = [job for job, before, after in zip(jobs, plain, own) if after > 1.15 * before + 8]
+        kept = [job for job in resting if middle(job, arm, rest) > middle(job, "glibc", rest) + 32]
+        rows.append([arm, ranged(extremes([after / before for before, after in zip(plain, own)])), f"{len(jobs) - len(over)} of {len(jobs)}",
+                     f"{len(resting) - len(kept)} of {len(resting)}", ", ".join(over + [f"{job} at rest" for job in kept if job not in over]) or "none"])
+    return folder.table("allocator, peak / glibc's: middle job (all), at most 1.15x + 8 MiB, at rest: at most + 32 MiB, beyond", rows)
+
+
 def compare():
     folder, rows = newest("compare")[0], []
     for name in folder.names(".json.gz"):
@@ -330,7 +348,7 @@ def screen(name):
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, cost, check, strangers, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
+    run, peers, memory, cost, check, strangers, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 

@@ -100,6 +100,41 @@ def take_peers(to):
                               one["peak_rss_bytes"] // 1024, "")
 
 
+# More programs, each with large blocks of other sizes and ages.
+HELD = {
+    "xz-3": "xz -3 -T2 -c some.txt", "zstd-9": "zstd -9 --long=24 -T2 -qc some.txt", "sort-twice": LONGER["sort"], "perl":
+    "perl -e 'push @a, q(x) x ($_ % 700) for 1..300000; my $s = join q(), @a; for (1..30) {my $t = $s; $t .= q(z)} print length $s'",
+    "dumps": "./python -c \"import json; d = json.load(open('big.json')); print(len(''.join([json.dumps(r) for r in d])))\"",
+    "bytearrays": "./python -c \"x = [bytearray(i * 7919 % 900000) for i in range(400)]; del x[::2]; y = [bytes(2000000) for _ in range(40)]; print(len(y))\"",
+    "numpy-append": "./python -c \"import numpy as np; a = np.zeros(0)\nfor _ in range(60): a = np.append(a, np.ones(100000))\nprint(a.sum())\"",
+    "numpy-mixed": "./python -c \"import numpy as np; a = [np.random.rand(n) for n in (10**5, 10**6, 3*10**6)]; print(sum((x*x+x).sum() for _ in range(9) for x in a))\"",
+    "javac-help": "javac --help-extra",
+}
+MIXES = ("beside", "beside-large", "doubling", "copying", "growing", "aligned", "sparse", "sparse-zeroed", "dense-sparse")
+SMALL_MIXES = ("sparse", "phases", "threads", "grow")
+
+
+@topic("memory", rounds=2)
+def take_memory(to):
+    """* memory at the peak and two decay times after the last free, under every allocator; libraries as for `peers`"""
+    programs = os.path.join(record.ROOT, "crates/cli/tests/programs")
+    for name in ("memory_mixes", "small_mix"):
+        subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", "-o", name, f"{programs}/{name}.c"], check=True)
+    commands = COMMANDS | HELD | {name: workload(name) for name in ("chunk-pipeline", "temporaries", "bursts", "growth", "touch-once")}
+    commands = {name: command for name, command in commands.items() if shutil.which(command.split()[0])}
+    commands |= {f"mix-{mix}": f"./memory_mixes {mix} 2" for mix in MIXES} | {f"small-{mix}": f"./small_mix {mix}" for mix in SMALL_MIXES}
+    arms = {name: words for name, words in allocators(to).items() if not name.startswith("glibc-")}
+    with to.table("memory", ["job", "round", "arm", "peak_kib", "rest_mib"], arms) as table:
+        for name, command in commands.items():
+            for number, order in rounds(to.rounds, arms, warmup=0, name=name):
+                for arm in order:
+                    row, text = run(arms[arm] + command)
+                    if row[COLUMNS.index("status")]:
+                        record.fail(f"{name}: `{arms[arm]}{command}` ended with status {row[COLUMNS.index('status')]}")
+                    rest = text.split()[-1].decode() if name.startswith(("mix-", "small-")) else ""
+                    table.row(name, number, arm, row[COLUMNS.index("maxrss_kib")], rest)
+
+
 @topic("compare", rounds=40)
 def take_compare(to):
     """the ratio that `compare` says, beside pairs of runs that share no code with it"""
