@@ -39,8 +39,6 @@ pub struct Pool<B: Backend> {
     backend: B,
     policy: Policy,
     background: Background,
-    /// Whether the process confines its system calls, so that the pool makes no unusual ones.
-    confined: AtomicBool,
     /// What the backend said about address space; 0 before it was asked.
     addresses: AtomicU8,
     /// Whether the slabs may have zeroed memory.
@@ -89,7 +87,6 @@ impl<B: Backend> Pool<B> {
             backend,
             policy,
             background: Background::new(),
-            confined: AtomicBool::new(false),
             addresses: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             has_holes: AtomicBool::new(false),
@@ -252,9 +249,7 @@ impl<B: Backend> Pool<B> {
         if taken.is_unknown {
             self.decide_pages();
         }
-        // A process that confines its system calls makes none for this.
-        let populates = self.policy.prefault == Prefault::Populate && !self.confined.load(Relaxed);
-        if populates && taken.fresh > 0 && self.is_affordable(count) {
+        if self.policy.prefault == Prefault::Populate && taken.fresh > 0 && self.is_affordable(count) {
             let span = Span::of((taken.start, count));
             self.advise_for(span);
             self.populate(span);
@@ -424,7 +419,7 @@ impl<B: Backend> Pool<B> {
         let from = (start, old.count);
         let (taken, by_pages) = self.longer_run(from, old.grown, count)?;
         self.after_alloc(taken, count);
-        let by_pages = by_pages && !self.confined.load(Relaxed) && !self.is_altered(from);
+        let by_pages = by_pages && !self.is_altered(from);
         let huge = by_pages && self.unify_advice(from);
         let moved = self.backend.relocate(Span::of(from), taken.start * GRANULE_BYTES, by_pages);
         let is_empty = match moved {

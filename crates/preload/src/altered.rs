@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_long};
 
-use crate::{Void, calls, pool};
+use crate::{Void, calls, next, pool};
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -43,7 +43,9 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
         pool::altered(address, len);
     }
     // SAFETY: forwarded.
-    unsafe { libc::syscall(libc::SYS_pkey_mprotect, address, len, rights, key) as c_int }
+    unsafe {
+        next::system_call(libc::SYS_pkey_mprotect, [address, len, rights as usize, key as usize]) as c_int
+    }
 }
 
 /// madvise(2)
@@ -92,11 +94,11 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
     if advice == libc::POSIX_MADV_DONTNEED {
         return 0;
     }
-    let errno = crate::next::errno();
+    let errno = next::errno();
     // SAFETY: forwarded; the other advices have the numbers of madvise(2).
     let rc = unsafe { madvise(address, len, advice) };
-    let error = if rc == 0 { 0 } else { crate::next::errno() };
-    crate::next::set_errno(errno);
+    let error = if rc == 0 { 0 } else { next::errno() };
+    next::set_errno(errno);
     error
 }
 
@@ -123,7 +125,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
     }
     pool::altered(address, len);
     // SAFETY: forwarded.
-    unsafe { libc::syscall(libc::SYS_mlock2, address, len, flags) as c_int }
+    unsafe { next::system_call(libc::SYS_mlock2, [address, len, flags as usize]) as c_int }
 }
 
 /// mmap(2)

@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::Void;
+use crate::{Void, next};
 
 /// Declares functions, each with its system call, and `find`.
 macro_rules! calls {
@@ -26,7 +26,7 @@ macro_rules! calls {
                 let found = $slot.load(Acquire);
                 if found.is_null() {
                     // SAFETY: the caller keeps the contract of the system call.
-                    return unsafe { libc::syscall($number, $($arg),*) } as $result;
+                    return unsafe { next::system_call($number, [$($arg as usize),*]) } as $result;
                 }
                 // SAFETY: found under that name. Variadic integer arguments are passed in registers, as others are.
                 let function: unsafe extern "C" fn($($kind),*) -> $result = unsafe { std::mem::transmute(found) };

@@ -245,7 +245,7 @@ pub(crate) fn tell() {
     }
     // SAFETY: getenv returned a C string.
     let text = unsafe { CStr::from_ptr(first) }.to_bytes();
-    if text != faultless_os::text::decimal(std::process::id().into(), &mut [0; 20]) {
+    if text != faultless_os::text::decimal(faultless_os::call::process_id().into(), &mut [0; 20]) {
         return;
     }
     // SAFETY: the text is not empty, the environment is writable, and no other thread runs yet.

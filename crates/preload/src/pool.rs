@@ -9,6 +9,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use faultless_os::call::process_id;
 use faultless_os::lock::Mutex;
 use faultless_os::processor::Processors;
 use faultless_os::thread::Quiet;
@@ -16,7 +17,7 @@ use faultless_pool::{Kernel, Page, Pool};
 
 use crate::once::Once;
 use crate::settings::Settings;
-use crate::{Void, behind, next};
+use crate::{Void, behind, next, summary};
 
 static SETTINGS: Once<Settings> = Once::new();
 static POOL: Once<Pool<Kernel>> = Once::new();
@@ -38,7 +39,8 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// The length of the range; 0 before the pool is open.
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The process that owns this memory. A child of vfork(2) borrows it and must start no thread.
+/// The process that owns this memory. A child of vfork(2) borrows it and must start no thread. 0 if that is unknown: in a
+/// child of a confined process.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Whether the program confined its system calls, perhaps before there was a pool.
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
@@ -100,7 +102,7 @@ pub(crate) fn start(settings: Settings) {
     next::at_fork(before, parent, child, std::ptr::null());
     Processors::find();
     next::has_aligned_new();
-    PROCESS.store(std::process::id(), Relaxed);
+    PROCESS.store(process_id(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { SETTINGS.write(settings) };
     if settings.threshold != usize::MAX {
@@ -203,9 +205,10 @@ fn teach_next() {
     unsafe { next::free(block) };
 }
 
-/// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2).
+/// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2). A sandbox may
+/// forbid the question.
 fn is_owner() -> bool {
-    std::process::id() == PROCESS.load(Relaxed)
+    is_confined() || process_id() == PROCESS.load(Relaxed)
 }
 
 /// Calls the pool, if it is open and belongs to this process. A child of vfork(2) acts for itself, and leaves this
@@ -279,7 +282,7 @@ unsafe extern "C" fn after_fork_in_parent() {
 
 unsafe extern "C" fn after_fork_in_child() {
     behind::after_fork();
-    PROCESS.store(std::process::id(), Relaxed);
+    PROCESS.store(if is_confined() { 0 } else { process_id() }, Relaxed);
     // The thread that was opening the pool is not in this process.
     let _ = STATE.compare_exchange(OPENING, CLOSED, AcqRel, Acquire);
     if let State::Open(pool) = state() {
@@ -353,6 +356,20 @@ pub(crate) fn without_thread<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Ends the background thread, because the calling thread is about to end. It starts again if another thread needs it.
+pub(crate) fn end_thread() {
+    tell(|pool| {
+        if pool.stop_thread() {
+            pool.allow_thread();
+        }
+    });
+}
+
+/// The number of this process, 0 if unknown.
+pub(crate) fn process() -> u32 {
+    PROCESS.load(Relaxed)
+}
+
 /// Whether the program confined its system calls.
 pub(crate) fn is_confined() -> bool {
     IS_CONFINED.load(Relaxed)
@@ -369,8 +386,9 @@ pub(crate) fn confine() {
     if !is_owner() {
         return;
     }
-    IS_CONFINED.store(true, Relaxed);
     let errno = next::errno();
+    summary::confine();
+    IS_CONFINED.store(true, Relaxed);
     // A pool that is opened later would need system calls that may be forbidden then.
     if settings().is_some()
         && let Some(pool) = pool()

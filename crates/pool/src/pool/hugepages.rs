@@ -6,8 +6,6 @@
 //!
 //! Out of scope: anything in a process that confines its system calls, or on a kernel without a choice of pages.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::{Backend, Span};
 use crate::class::{Run, pieces};
 use crate::density::{Evidence, Inspection, Step, is_dense};
@@ -41,7 +39,7 @@ impl<B: Backend> Pool<B> {
     /// The slabs of a request for `count` granules that may take huge pages on trust; 0 if the pool does not choose
     /// pages.
     pub(super) fn trusted(&self, count: usize) -> usize {
-        if !self.backend.can_advise_thp() || self.confined.load(Relaxed) {
+        if !self.backend.can_advise_thp() {
             return 0;
         }
         if count < AVAILABLE_SLABS * SLAB_GRANULES {

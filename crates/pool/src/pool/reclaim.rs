@@ -19,8 +19,6 @@ mod maintain;
 mod pressure;
 mod untouched;
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::Backend;
 use crate::claim::Claim;
 use crate::class::Run;
@@ -79,7 +77,7 @@ impl<B: Backend> Pool<B> {
     }
 
     fn purge(&self, claim: Claim) -> bool {
-        if claim.is_slabs() && self.backend.can_advise_thp() && !self.confined.load(Relaxed) {
+        if claim.is_slabs() && self.backend.can_advise_thp() {
             self.learn_density(claim.span());
         }
         let done = self.run(claim, |backend| backend.purge(claim.span()).is_ok());

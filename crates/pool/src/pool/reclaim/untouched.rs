@@ -5,8 +5,6 @@
 //!
 //! Out of scope: blocks that were wholly resident. Their residency tells nothing about touches.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::{Backend, Span};
 use crate::class::{Run, pieces, run, runs};
 use crate::density::is_dense;
@@ -17,7 +15,7 @@ impl<B: Backend> Pool<B> {
     /// Whether to look up the residency of memory that is about to be freed.
     #[inline]
     pub(in crate::pool) fn needs_inspection(&self, fresh: bool, count: usize) -> bool {
-        fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
+        fresh && count >= SPARSE_GRANULES
     }
 
     /// Frees a block that was not wholly resident when it was taken.
