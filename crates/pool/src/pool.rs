@@ -13,12 +13,13 @@ mod hugepages;
 mod reclaim;
 mod zeroing;
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
 
-use crate::backend::{Backend, Moved, Span};
+use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::blocks::{Blocks, Entry, Misuse};
 use crate::class::{Run, granule_at, granules};
 use crate::core::{Allocation, Core, Obstacle, Request};
@@ -77,10 +78,27 @@ impl<B: Backend> Pool<B> {
     /// The backend could not reserve a range of useful length.
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
+        let pool = Self::new(backend, policy, range);
+        pool.begin();
+        Ok(pool)
+    }
+
+    /// The same at a place of the caller's: a pool has 2 KiB, and the caller may have little stack.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; nothing was written then.
+    pub fn open_at(place: &mut MaybeUninit<Self>, backend: B, policy: Policy) -> crate::Result<&mut Self> {
+        let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
+        let pool = place.write(Self::new(backend, policy, range));
+        pool.begin();
+        Ok(pool)
+    }
+
+    #[inline(always)]
+    fn new(backend: B, policy: Policy, range: Reserved<B>) -> Self {
         let slabs = SlabTable::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - front::share(policy.retain.bytes);
-        let wakeup = Wakeup::of(policy);
-        let pool = Self {
+        Self {
             front: Front::new(range.slots, policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             max_granules: backend.max_block_bytes() / GRANULE_BYTES,
@@ -94,13 +112,15 @@ impl<B: Backend> Pool<B> {
             limits_addresses: AtomicBool::new(false),
             base: range.base,
             len: range.len,
-            core: Mutex::new(Core::new(slabs, keep, range.base, wakeup)),
+            core: Mutex::new(Core::new(slabs, keep, range.base, Wakeup::of(policy))),
             counters: Counters::default(),
-        };
-        pool.front.meter(wakeup.decays());
-        pool.apply_limits();
-        pool.prewarm(policy.prewarm);
-        Ok(pool)
+        }
+    }
+
+    fn begin(&self) {
+        self.front.meter(Wakeup::of(self.policy).decays());
+        self.apply_limits();
+        self.prewarm(self.policy.prewarm);
     }
 
     /// The addresses of the range: (start, length in bytes).

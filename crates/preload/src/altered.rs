@@ -1,4 +1,4 @@
-//! Reports to the pool which pages the program protects, locks, advises, unmaps or replaces.
+//! Reports to the pool which pages the program protects, locks, advises, unmaps, replaces or puts into a pipe.
 //!
 //! In: the program's calls. Out: the same calls. If a call may change pages of the pool for good, the pool is told
 //! the range first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when it is freed, which
@@ -8,7 +8,7 @@
 //!
 //! Not seen: calls through syscall(2), among them mbind(2) and mseal(2); shmat(2) with SHM_REMAP.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_uint};
 
 use crate::{Void, calls, next, pool};
 
@@ -195,4 +195,25 @@ pub(crate) unsafe extern "C" fn mremap(
     }
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }
+}
+
+/// vmsplice(2). The pipe holds the pages themselves, so the next user of a freed block must not get them.
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vmsplice(
+    pipe: c_int,
+    parts: *const libc::iovec,
+    count: usize,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: forwarded.
+    let spliced = unsafe { calls::vmsplice(pipe, parts, count, flags) };
+    if spliced > 0 {
+        // SAFETY: the kernel has just read them.
+        let parts = unsafe { std::slice::from_raw_parts(parts, count) };
+        parts.iter().for_each(|part| pool::altered(part.iov_base as usize, part.iov_len));
+    }
+    spliced
 }

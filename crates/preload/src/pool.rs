@@ -167,21 +167,25 @@ fn open() -> Option<&'static Pool<Kernel>> {
     let _ = THRESHOLD.load(Acquire);
     // SAFETY: STATE is CLOSED only after the settings were written.
     let settings = unsafe { SETTINGS.get() };
-    let Ok(pool) = Pool::open(settings.kernel(), settings.policy) else {
+    // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
+    let place = unsafe { POOL.place() };
+    if Pool::open_at(place, settings.kernel(), settings.policy).is_err() {
         STATE.store(OFF, Release);
         return None;
-    };
+    }
     let Some(gate) = GATE.lock() else {
         // This thread is forking.
+        // SAFETY: just written, and nobody knows it.
+        unsafe { place.assume_init_drop() };
         STATE.store(CLOSED, Release);
         return None;
     };
+    // SAFETY: written above.
+    let pool = unsafe { POOL.get() };
     if LOCKS_ALL.load(Relaxed) {
         pool.limit_addresses();
     }
     let (base, len) = pool.range();
-    // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
-    let pool: &'static Pool<Kernel> = unsafe { POOL.write(pool) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);

@@ -44,6 +44,10 @@ impl<B: Backend> Pool<B> {
     /// Ends the background thread, if there is one, and waits for its current step. None starts before
     /// [`Pool::allow_thread`], which the caller must call if this returns true.
     pub fn stop_thread(&self) -> bool {
+        // A sandbox may forbid futex(2) as well.
+        if self.is_thread_refused() && !self.has_thread() {
+            return false;
+        }
         // A signal handler may have interrupted the unlock that the thread waits for.
         self.core.rouse();
         self.background.thread.stop()
