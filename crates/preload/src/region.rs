@@ -43,3 +43,9 @@ pub(crate) extern "C" fn faultless_region(
     }
     start as Void
 }
+
+/// Whether the program confined its system calls. The allocator then makes none that `free` of glibc does not.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn faultless_is_confined() -> bool {
+    pool::is_confined()
+}

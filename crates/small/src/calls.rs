@@ -105,7 +105,17 @@ extern "C" fn __wrap_mprotect(at: Void, len: usize, rights: c_int) -> c_int {
     call(libc::SYS_mprotect, [at as c_long, len as c_long, c_long::from(rights), 0, 0, 0]) as c_int
 }
 
+/// mimalloc advises huge pages for each arena of 1 GiB, as a whole: every page that is touched would make 2 MiB
+/// resident, whatever `--policy` says. The advice becomes its opposite, also for kernels that always use huge pages. The
+/// interposer chooses the pages of the first arena.
+///
+/// Any other advice is a purge. mimalloc never takes purged memory for zero, so a purge may be skipped: a program that
+/// confined its system calls may be killed for one that glibc's `free` does not make.
 #[unsafe(no_mangle)]
 extern "C" fn __wrap_madvise(at: Void, len: usize, advice: c_int) -> c_int {
+    if crate::is_confined() {
+        return 0;
+    }
+    let advice = if advice == libc::MADV_HUGEPAGE { libc::MADV_NOHUGEPAGE } else { advice };
     call(libc::SYS_madvise, [at as c_long, len as c_long, c_long::from(advice), 0, 0, 0]) as c_int
 }

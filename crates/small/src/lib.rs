@@ -16,7 +16,7 @@ mod limit;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use libmimalloc_sys as mi;
 
@@ -45,6 +45,8 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 
 /// Whether mimalloc serves in this process.
 static IS_USED: AtomicBool = AtomicBool::new(false);
+/// The interposer's `faultless_is_confined`, or null.
+static CONFINED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 unsafe extern "C" {
     // mimalloc's constructor and destructor call these. The build omits both (MI_PRIM_HAS_PROCESS_ATTACH).
@@ -63,6 +65,7 @@ extern "C" fn constructor() {
         }
     }
     IS_USED.store(true, Relaxed);
+    CONFINED.store(find(libc::RTLD_DEFAULT, c"faultless_is_confined").unwrap_or(ptr::null_mut()), Relaxed);
     limit::apply();
     // SAFETY: no preconditions.
     unsafe { mi::mi_process_init() };
@@ -104,6 +107,17 @@ extern "C" fn destructor() {
         // SAFETY: no preconditions; blocks stay where they are.
         unsafe { _mi_auto_process_done() };
     }
+}
+
+/// Whether the program confined its system calls.
+fn is_confined() -> bool {
+    let found = CONFINED.load(Relaxed);
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: the interposer exports a function of this type under that name.
+    let is_confined = unsafe { core::mem::transmute::<Void, extern "C" fn() -> bool>(found) };
+    is_confined()
 }
 
 fn find(scope: Void, name: &CStr) -> Option<Void> {

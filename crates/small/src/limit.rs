@@ -1,5 +1,5 @@
-//! mimalloc's options: short arenas under an address space limit (RLIMIT_AS, `ulimit -v`), and no system calls at a
-//! late time. By default mimalloc reserves 1 GiB at a time, which a limited program may need for the stacks of its
+//! mimalloc's options: free memory goes back at once, arenas are short under an address space limit (RLIMIT_AS, `ulimit
+//! -v`), and no system calls at a late time. By default mimalloc reserves 1 GiB at a time, which a limited program may need for the stacks of its
 //! threads.
 //!
 //! In: the limit, at the start and when an arena is reserved. Out: under a limit, arenas of 32 MiB and none for a
@@ -19,6 +19,12 @@ const ARENA_MAX_OBJECT: mi::mi_option_t = 45;
 /// Longer blocks get a mapping each, which is unmapped with the block. They come here if the pool has no room for them.
 /// mimalloc would keep the addresses of an arena.
 const MAX_OBJECT_KIB: core::ffi::c_long = 16 << 10;
+
+/// `mi_option_purge_delay`, in milliseconds.
+const PURGE_DELAY: mi::mi_option_t = 15;
+/// mimalloc looks for memory whose delay is over only while it takes a new page, so a program at rest keeps all of it.
+/// Freeing 40,000 blocks of 16 KB leaves 4 MiB with no delay and 594 MiB with one of 10 ms.
+const PURGE_DELAY_MS: core::ffi::c_long = 0;
 
 /// `mi_option_use_numa_nodes`.
 const USE_NUMA_NODES: mi::mi_option_t = 16;
@@ -49,9 +55,11 @@ fn is_node(node: usize) -> bool {
     is_there
 }
 
-/// Shortens the arenas if there is a limit. Call it before the first arena; `MIMALLOC_ARENA_RESERVE` takes precedence.
+/// Sets the options. Call it before the first arena; variables such as `MIMALLOC_PURGE_DELAY` take precedence.
 pub(crate) fn apply() {
     count_nodes();
+    // SAFETY: an option of this version of mimalloc.
+    unsafe { mi::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS) };
     // SAFETY: an option of this version of mimalloc.
     unsafe { mi::mi_option_set_default(ARENA_MAX_OBJECT, MAX_OBJECT_KIB) };
     if is_set() {
