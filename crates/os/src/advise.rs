@@ -164,6 +164,19 @@ pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     }
 }
 
+/// MADV_FREE: the kernel may take the frames when it is short of memory, until they are written again. Each page keeps its
+/// content or reads as zero.
+///
+/// # Errors
+/// EINVAL: part of the range is locked or has hugetlb pages.
+///
+/// # Safety
+/// The range must be mapped by the caller, who no longer needs its content.
+pub unsafe fn offer(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the caller gives up the content.
+    unsafe { advise(start, len, Advice::Free) }
+}
+
 /// MADV_NOHUGEPAGE: first touches in the range take base pages. Resident pages stay as they are.
 ///
 /// # Errors

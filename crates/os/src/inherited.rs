@@ -3,12 +3,15 @@
 //! In: nothing; the state is noted before `main`. Out: standard descriptors that were closed, and that Rust
 //! has opened on `/dev/null`, are closed again. SIGPIPE is ignored if it was.
 //!
+//! `execvpe` starts a script without a first line of its own by sh, as a shell does.
+//!
 //! References: `std::rt` (`sanitize_standard_fds`, `reset_sigpipe`), close(2), signal(7).
 
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+
+use crate::error::Error;
+use crate::spawn::Plan;
 
 /// A bit for each standard descriptor that was closed.
 static CLOSED: AtomicI32 = AtomicI32::new(0);
@@ -33,22 +36,22 @@ extern "C" fn note() {
     IGNORES_PIPE.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
 }
 
-fn give_back() -> io::Result<()> {
+fn give_back() {
     for descriptor in (0..3).filter(|descriptor| CLOSED.load(Relaxed) & 1 << descriptor != 0) {
         // SAFETY: `/dev/null`, which nothing here uses any more.
         unsafe { libc::close(descriptor) };
     }
-    if IGNORES_PIPE.load(Relaxed) {
-        // SAFETY: no handler is installed.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    }
-    Ok(())
+    let action = if IGNORES_PIPE.load(Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, action) };
 }
 
-/// Executes a command in place of this program, with the state that this program was started with. Returns
-/// only on failure.
-pub fn exec(command: &mut Command) -> io::Error {
-    // SAFETY: the function makes system calls only.
-    unsafe { command.pre_exec(give_back) };
-    command.exec()
+/// Executes the file `program` in place of this one, as `plan` has it, with the state that this program was started
+/// with. Returns only on failure.
+pub fn exec(program: &CStr, plan: &Plan) -> Error {
+    give_back();
+    let (words, environment) = plan.pointers();
+    // SAFETY: both arrays end with a null pointer, and their strings live in `plan`.
+    unsafe { libc::execvpe(program.as_ptr(), words.as_ptr(), environment.as_ptr()) };
+    Error::last("execve")
 }

@@ -13,6 +13,7 @@ pub mod call;
 pub mod caller;
 pub mod close;
 pub mod counters;
+pub mod environment;
 pub mod error;
 pub mod file;
 pub mod fork;

@@ -7,7 +7,7 @@
 //!
 //! It does not find out why a command can't be executed beyond the errno, or follow grandchildren (`prof`).
 
-use std::ffi::{CString, NulError, OsStr, OsString};
+use std::ffi::{CString, NulError, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -15,6 +15,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 
 use crate::counters::Rusage;
+use crate::environment;
 use crate::error::{Error, Result};
 
 /// A command to execute. Everything that the forked child needs is allocated beforehand.
@@ -27,20 +28,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A command with its arguments, and variables to add to or replace in this process's environment.
+    /// A command with its arguments, and variables to set in this process's environment.
     ///
     /// # Errors
     /// A word holds a NUL byte.
     pub fn new(words: &[OsString], extra: &[(OsString, OsString)]) -> std::result::Result<Self, NulError> {
         let words =
             words.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<_, _>>()?;
-        let kept = std::env::vars_os().filter(|(name, _)| extra.iter().all(|(new, _)| new != name));
-        let join = |(name, value): (OsString, OsString)| {
-            CString::new([name.as_bytes(), OsStr::new("=").as_bytes(), value.as_bytes()].concat())
-        };
-        let environment =
-            kept.chain(extra.iter().cloned()).map(join).collect::<std::result::Result<_, _>>()?;
+        let environment = environment::with(extra)?;
         Ok(Self { words, environment, streams: [None, None, None] })
+    }
+
+    /// The words and the environment as execve(2) takes them. They point into this plan.
+    pub(crate) fn pointers(&self) -> (Vec<*const libc::c_char>, Vec<*const libc::c_char>) {
+        let of =
+            |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
+        (of(&self.words), of(&self.environment))
     }
 
     /// Connects the program's stdin, stdout and stderr elsewhere; `None` leaves them as ours.
@@ -87,10 +90,7 @@ pub enum Ending {
 /// # Errors
 /// `pipe2` or `fork` failed.
 pub fn hold(plan: &Plan) -> Result<Held> {
-    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
-        strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
-    };
-    let (words, environment) = (pointers(&plan.words), pointers(&plan.environment));
+    let (words, environment) = plan.pointers();
     let descriptors = plan.streams.each_ref().map(|fd| fd.as_ref().map(|fd| fd.as_raw_fd()));
     let (wait, release) = pipe()?;
     let (report, tell) = pipe()?;

@@ -157,6 +157,14 @@ pub trait Backend {
     /// The kernel refused, for example because pages are locked. Each byte is unchanged or zero.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
+    /// Lets the kernel take pages when memory is short. Each byte is unchanged or zero until it is written again.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    fn offer(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
     /// Leaves pages of free granules out of children forked later.
     ///
     /// # Errors
@@ -188,6 +196,11 @@ pub trait Backend {
     /// sandbox may kill the process for others. Memory is purged by mapping it anew. What it cannot know without a call
     /// it answers so that nothing depends on it.
     fn confine(&self) {}
+
+    /// Whether it was confined.
+    fn is_confined(&self) -> bool {
+        false
+    }
 
     /// Nanoseconds of a monotonic clock. A cost model's clock is virtual.
     fn now(&self) -> u64;

@@ -6,7 +6,7 @@
 //! Out of scope: the work itself. `pool::reclaim` and `pool::ahead` do it without the lock.
 
 use crate::backend::{Backend, Span};
-use crate::class::{Run, pieces, run, runs};
+use crate::class::{Run, pieces, runs};
 use crate::core::{Core, Obstacle};
 use crate::slabs::{Counts, Map, Runs, Slab};
 use crate::tuning::{CLAIM_SLABS, GRANULE_BYTES, SCRUB_GRANULES, SLAB_GRANULES, TRIES};
@@ -18,6 +18,8 @@ pub(crate) enum Work {
     PurgeSlabs,
     /// Purge a part of a slab.
     PurgePart,
+    /// Offer to the kernel, which may take the pages when memory is short.
+    Offer,
     /// Overwrite with zeroes.
     Scrub,
     /// Populate.
@@ -31,12 +33,19 @@ pub(crate) struct Claim {
     /// The states of the granules when they were claimed.
     counts: Counts,
     work: Work,
+    /// Whether a first touch in one of its slabs takes a huge page.
+    pub(crate) is_huge: bool,
 }
 
 impl Claim {
-    /// Whether it is a purge of wholly free slabs.
-    pub(crate) fn is_slabs(self) -> bool {
-        self.work == Work::PurgeSlabs
+    pub(crate) fn is_offer(self) -> bool {
+        self.work == Work::Offer
+    }
+
+    /// The slabs that it touches, as (begin, end).
+    pub(crate) fn slabs(self) -> (usize, usize) {
+        let (start, count) = self.run;
+        (start / SLAB_GRANULES, (start + count).div_ceil(SLAB_GRANULES))
     }
 
     pub(crate) fn resident_bytes(self) -> usize {
@@ -49,31 +58,36 @@ impl Claim {
 }
 
 impl<B: Backend> Core<B> {
-    /// What to purge first while more is retained than allowed: the wholly free slabs that have been free for longest,
-    /// then the rest of the run that was just freed.
-    pub(crate) fn claim_excess(&mut self, freed: Run) -> Option<Claim> {
-        let excess = self.retained.checked_sub(self.bound()).filter(|&excess| excess > 0)?;
-        if let Some(claim) = self.claim_idle(excess) {
-            return Some(claim);
+    /// What to give back first while more is retained than allowed.
+    pub(crate) fn claim_excess(&mut self) -> Option<Claim> {
+        match self.retained.saturating_sub(self.bound()) {
+            0 => self.claim_held(self.held().saturating_sub(self.share_of_group())),
+            excess => self.claim_idle(excess),
         }
-        let rest = pieces(freed).find_map(|(slab, first, len)| {
-            let retained = self.slabs.slab(slab).retained() & run(first, len);
-            runs(retained).next().map(|(at, len)| (slab * SLAB_GRANULES + at, len))
-        });
-        rest.map(|rest| self.claim(rest, Work::PurgePart))
     }
 
-    /// Wholly free slabs to purge: those that have been free for longest, or the highest ones. At most `granules`, and
-    /// at least one slab.
+    /// Free memory to purge, about so many granules: wholly free slabs, those that have been free for longest, or the
+    /// highest ones; then parts of slabs. To purge a part costs the blocks beside it their huge page.
     pub(crate) fn claim_idle(&mut self, granules: usize) -> Option<Claim> {
-        let oldest = self.slabs.oldest_retained()?;
         let most = granules.div_ceil(SLAB_GRANULES).clamp(1, CLAIM_SLABS);
-        let (begin, end) = if self.highest_first {
-            self.slabs.highest_retained(most)?
-        } else {
-            self.oldest_neighbours(oldest, most)
-        };
-        Some(self.claim((begin * SLAB_GRANULES, (end - begin) * SLAB_GRANULES), Work::PurgeSlabs))
+        let highest = self.highest_first.then(|| self.slabs.highest_retained(most)).flatten();
+        let idle = highest.or_else(|| Some(self.oldest_neighbours(self.slabs.oldest_idle()?, most)));
+        if let Some((begin, end)) = idle {
+            return Some(
+                self.claim((begin * SLAB_GRANULES, (end - begin) * SLAB_GRANULES), Work::PurgeSlabs),
+            );
+        }
+        let slab = self.slabs.oldest_part()?;
+        let (first, len) = runs(self.slabs.slab(slab).retained()).max_by_key(|&(_, len)| len)?;
+        Some(self.claim((slab * SLAB_GRANULES + first, len), Work::PurgePart))
+    }
+
+    /// Free memory to offer to the kernel, if `granules` are too many to hold: in the slabs that were freed last.
+    fn claim_held(&mut self, granules: usize) -> Option<Claim> {
+        let held = |&slab: &usize| self.slabs.slab(slab).held() != 0;
+        let slab = self.slabs.newest_first().take(TRIES).find(held).filter(|_| granules > 0)?;
+        let (first, len) = runs(self.slabs.slab(slab).held()).max_by_key(|&(_, len)| len)?;
+        Some(self.claim((slab * SLAB_GRANULES + first, len), Work::Offer))
     }
 
     /// The oldest retained slab, and those freed next after it that lie beside it; as (begin, end).
@@ -115,7 +129,7 @@ impl<B: Backend> Core<B> {
     /// Free memory to populate, once less than `low` granules are retained and until `high` are. Slabs that were used
     /// before come first, then new ones.
     pub(crate) fn claim_stock(&mut self, low: usize, high: usize) -> Result<Option<Claim>, Obstacle> {
-        self.expected = self.expected.max(high);
+        self.stock = high;
         let room = self.bound().saturating_sub(self.retained) / SLAB_GRANULES;
         self.stocking = self.retained < low || (self.stocking && self.retained < high);
         let missing = high.max(low).saturating_sub(self.retained).div_ceil(SLAB_GRANULES).min(room);
@@ -137,25 +151,29 @@ impl<B: Backend> Core<B> {
     }
 
     fn claim(&mut self, run: Run, work: Work) -> Claim {
+        let is_huge = pieces(run).any(|(slab, ..)| self.slabs.slab(slab).huge);
         let counts = self.slabs.change(run, Slab::claim);
         // Scrubbed memory stays resident all the time.
         if work != Work::Scrub {
             self.retain_less(counts);
         }
-        Claim { run, counts, work }
+        Claim { run, counts, work, is_huge }
     }
 
     /// Ends a claim: the work was done, or the kernel refused, after so many ns.
     pub(crate) fn finish(&mut self, claim: Claim, done: bool, ns: u64) {
         let bytes = claim.resident_bytes() as u64;
-        let pinned = !done && claim.work == Work::PurgeSlabs;
+        let is_purge = matches!(claim.work, Work::PurgeSlabs | Work::PurgePart);
         self.slabs.change(claim.run, |slab, mask| {
             match claim.work {
                 _ if !done => slab.put_back(mask),
                 Work::PurgeSlabs | Work::PurgePart => slab.purged(mask),
+                Work::Offer => slab.now_offered(mask),
                 Work::Scrub | Work::Stock => slab.now_zero(mask),
             }
-            slab.pinned = pinned;
+            slab.pinned |= !done && is_purge;
+            // What was given back starts anew.
+            slab.sparse &= !(done && claim.work == Work::PurgeSlabs);
             Counts::default()
         });
         let all_zeroed = Counts { zeroed: claim.run.1, ..Counts::default() };
@@ -170,7 +188,12 @@ impl<B: Backend> Core<B> {
                     self.retain_more(claim.counts);
                 }
             }
+            Work::Offer => {
+                let offered = if done { claim.counts.resident() } else { claim.counts.offered };
+                self.retain_more(Counts { offered, ..claim.counts });
+            }
             Work::Scrub => {
+                self.offered -= claim.counts.offered;
                 self.stats.scrub_ns += ns;
                 self.stats.scrubbed_bytes += bytes;
                 self.zeroed += claim.run.1;

@@ -6,12 +6,14 @@
 use crate::backend::Backend;
 use crate::class::{Run, pieces};
 use crate::density::Density;
+use crate::doubt::Doubts;
 use crate::slabs::placement::Query;
 use crate::slabs::{Counts, Slab, SlabTable};
 use crate::sparsity::Sparsity;
 use crate::stats::Stats;
 use crate::tuning::{
-    DEFERRED_FACTOR, GRANULE_BYTES, HEAD_SLABS, MOVES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
+    FULL_SHARE, GRANULE_BYTES, GROUP_SHARE, HEAD_SLABS, MOVES, PEAK_SHARE, SLAB_GRANULES, SLACK_BYTES,
+    SPARSE_GRANULES, STEP_SLABS,
 };
 use crate::wakeup::Wakeup;
 
@@ -26,21 +28,29 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) is_extending: bool,
     /// Whether children do not get the retained slabs.
     pub(crate) withheld: bool,
-    /// Whether somebody calls `purge_to_bound` regularly.
-    pub(crate) defers_purge: bool,
     /// When to wake the background thread.
     pub(crate) wakeup: Wakeup,
     /// Whether the stock is being filled up to its high watermark.
     pub(crate) stocking: bool,
     in_use: usize,
+    /// Granules of these that were in the front when a block was last requested.
+    pub(crate) in_front: usize,
     pub(crate) retained: usize,
     /// Retained granules that are zeroed.
     pub(crate) zeroed: usize,
+    /// Retained granules that are offered to the kernel.
+    pub(crate) offered: usize,
+    /// What may still be charged to the control group, in granules: as it was told, less what became resident here since.
+    pub(crate) group_left: usize,
     /// The least that was retained since [`Core::idle_since_last_call`].
     low: usize,
     peak_in_use: usize,
-    /// Granules that somebody expects to need.
-    pub(crate) expected: usize,
+    /// The most granules that the program has had, without the front; or that somebody expects to need.
+    pub(crate) needed: usize,
+    /// The high watermark of the stock, in granules.
+    pub(crate) stock: usize,
+    /// Fresh memory that is part of `needed` and may be untouched.
+    pub(crate) doubts: Doubts,
     pub(crate) sparsity: Sparsity,
     pub(crate) density: Density,
     /// Whether to purge the highest addresses first, instead of the memory that has been free for longest.
@@ -67,8 +77,8 @@ pub(crate) struct Request {
     /// Alignment in granules, a power of two.
     pub(crate) align: usize,
     pub(crate) zeroed: bool,
-    /// New slabs that may take huge pages on trust.
-    pub(crate) trusted: usize,
+    /// Whether `density` chooses the pages of new slabs.
+    pub(crate) by_density: bool,
 }
 
 /// A run that was taken.
@@ -101,15 +111,19 @@ impl<B: Backend> Core<B> {
             moves: 0,
             is_extending: false,
             in_use: 0,
+            in_front: 0,
             retained: 0,
             zeroed: 0,
+            offered: 0,
+            group_left: usize::MAX,
             low: 0,
             withheld: false,
-            defers_purge: false,
             wakeup,
             stocking: false,
             peak_in_use: 0,
-            expected: 0,
+            needed: 0,
+            stock: 0,
+            doubts: Doubts::NONE,
             sparsity: Sparsity::new(),
             density: Density::new(),
             highest_first: false,
@@ -238,11 +252,16 @@ impl<B: Backend> Core<B> {
     /// Takes a free, usable run.
     fn take(&mut self, run: Run, request: Request) -> Allocation {
         self.slabs.rise(run.0 / SLAB_GRANULES);
-        let is_unknown = request.trusted > 0 && self.enter(run, request);
+        let is_unknown = request.by_density && self.enter(run, request);
         let counts = self.slabs.change(run, Slab::take);
         self.in_use += run.1;
         self.retain_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
+        self.needed = self.needed.max(self.in_use.saturating_sub(self.in_front));
+        self.charge(counts.reserved);
+        if counts.reserved >= SPARSE_GRANULES {
+            self.doubts.enter(run);
+        }
         if counts.reserved > 0 {
             self.stats.fresh += 1;
         } else if counts.zeroed > 0 {
@@ -259,19 +278,32 @@ impl<B: Backend> Core<B> {
     /// Tells `density` of the run's slabs that are new, or not resident any more, and whose density is unknown. Returns
     /// whether there are any.
     fn enter(&mut self, (start, count): Run, request: Request) -> bool {
+        let is_new = |slab: &Slab| slab.is_idle() && slab.retained() == 0;
+        // Other blocks rarely fill the gaps behind aligned ones.
+        let leaves_gap = count < count.next_multiple_of(request.align) / FULL_SHARE * (FULL_SHARE - 1);
+        for (at, _, len) in pieces((start, count)).filter(|&(.., len)| leaves_gap && len < SLAB_GRANULES) {
+            let slab = self.slabs.slab_mut(at);
+            slab.sparse |= is_new(slab) && len > 0;
+        }
         let (mut at, end) = (start / SLAB_GRANULES, (start + count).div_ceil(SLAB_GRANULES));
         let mut is_any = false;
         while at < end {
-            let is_new = |slab: &Slab| slab.is_idle() && slab.retained() == 0;
             let is_unknown = |slab: &Slab| is_new(slab) && !slab.huge && !slab.sparse;
             let new = (at..end).take_while(|&at| is_unknown(self.slabs.slab(at))).count();
             if new > 0 {
-                self.density.enter(at, at + new, request.zeroed, request.trusted);
+                self.density.enter(at, at + new);
                 is_any = true;
             }
             at += new.max(1);
         }
         is_any
+    }
+
+    /// Counts granules that become resident, as far as one knows before they are touched.
+    fn charge(&mut self, granules: usize) {
+        if self.group_left < usize::MAX {
+            self.group_left = self.group_left.saturating_sub(granules);
+        }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -291,8 +323,10 @@ impl<B: Backend> Core<B> {
             Counts::default()
         });
         self.slabs.end_room((start + count).div_ceil(SLAB_GRANULES));
+        self.doubts.end((start, count));
         self.in_use -= count;
         if !moved {
+            pieces((start, count)).for_each(|(slab, ..)| self.slabs.renew(slab));
             self.retain_more(Counts { dirty: count, ..Counts::default() });
         }
     }
@@ -301,6 +335,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn retain_less(&mut self, counts: Counts) {
         self.retained -= counts.resident();
         self.zeroed -= counts.zeroed;
+        self.offered -= counts.offered;
         self.low = self.low.min(self.retained);
     }
 
@@ -308,6 +343,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn retain_more(&mut self, counts: Counts) {
         self.retained += counts.resident();
         self.zeroed += counts.zeroed;
+        self.offered += counts.offered;
         self.stats.peak_retained_bytes = self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
     }
 
@@ -323,9 +359,19 @@ impl<B: Backend> Core<B> {
 
     /// The free granules that may stay resident now.
     pub(crate) fn bound(&self) -> usize {
-        let peak = self.peak_in_use.max(self.expected);
-        let below_peak = (peak + SLACK_BYTES / GRANULE_BYTES + peak / 4).saturating_sub(self.in_use);
-        self.keep.min(below_peak)
+        let needed = self.needed.saturating_sub(self.doubts.untouched());
+        let most = needed + needed / PEAK_SHARE + SLACK_BYTES / GRANULE_BYTES;
+        self.keep.min(most.saturating_sub(self.in_use).max(self.stock))
+    }
+
+    /// The retained granules that the kernel cannot take.
+    pub(crate) fn held(&self) -> usize {
+        self.retained - self.offered
+    }
+
+    /// The free granules that the control group lets the pool hold.
+    pub(crate) fn share_of_group(&self) -> usize {
+        self.group_left / GROUP_SHARE
     }
 
     /// How many more free granules the policy lets the slabs retain, regardless of the peak.
@@ -343,8 +389,8 @@ impl<B: Backend> Core<B> {
         is_due
     }
 
-    /// Whether more is retained than allowed.
+    /// Whether more is retained, or held, than allowed.
     pub(crate) fn retains_too_much(&self) -> bool {
-        self.retained > self.bound() * if self.defers_purge { DEFERRED_FACTOR } else { 1 }
+        self.retained > self.bound() || self.held() > self.share_of_group()
     }
 }

@@ -15,9 +15,9 @@
 //! the next extent, except for an eighth of all dense slabs. Once the trust is used up, an extent begins with a probe.
 //! So a thousand sparse blocks waste no more than the first ones.
 //!
-//! A program that fills an extent from front to back takes base pages for at most one slab in 8, 40, 200 and so on. A
-//! program that touches single pages pays for the first window: a sixteenth of the extent, between 16 and 128 MiB. For
-//! large zeroed memory the first window has 6 MiB: hash tables and sparse matrices ask for such memory.
+//! A program that fills an extent from front to back takes base pages for at most one slab in 4, 36, 180 and so on. A
+//! program that touches single pages pays for the first window: 8 MiB. Slabs whose pages went back to the kernel are new
+//! again, so evidence does not outlive the memory.
 //!
 //! Out of scope: system calls. The callers of [`Density::step`] make them outside the lock. Repeating a step is
 //! harmless.
@@ -25,16 +25,17 @@
 use core::mem::take;
 
 use crate::tuning::{
-    DENSE_SHARE, HEAD_SLABS, PROVEN_SHARE, SAMPLES, TRUST_SHARE, TRUST_SLABS_MAX, TRUST_SLABS_MIN,
-    TRUST_SLABS_ZEROED, WINDOW_FACTOR, WINDOW_SLABS_MIN,
+    DENSE_SHARE, HEAD_SLABS, PROVEN_SHARE, SAMPLES, TRUST_SLABS, WINDOW_FACTOR, WINDOW_SLABS_MIN,
 };
 
 /// Extents tracked at a time. The oldest gives way and keeps its pages.
 const EXTENTS: usize = 8;
 
-/// Slabs of base pages after a sparse extent before small blocks may begin a new one. A wrong window makes 8 slabs
+/// Slabs of base pages after a sparse extent before small blocks may begin a new one. A wrong window makes 4 slabs
 /// resident, which is then an eighth.
-const CHANCE_SLABS: usize = 8 * TRUST_SLABS_MIN;
+const CHANCE_SLABS: usize = 8 * TRUST_SLABS;
+/// Slabs of a block that begins a new extent after a sparse one.
+const LARGE_SLABS: usize = 8;
 
 /// Whether nearly all of `len` bytes is resident.
 pub(crate) fn is_dense(resident: usize, len: usize) -> bool {
@@ -69,8 +70,6 @@ struct Extent {
     probe: Option<usize>,
     /// Slabs of its first window while they are unproven.
     trust: usize,
-    /// Whether it is zeroed memory.
-    zeroed: bool,
     /// Whether it began with one large block.
     is_large: bool,
     /// Whether it was found sparse, so that nothing more is decided.
@@ -129,16 +128,14 @@ impl Density {
         Self { extents: [Extent::NONE; EXTENTS], oldest: 0, proven: 0, unproven: 0 }
     }
 
-    /// Records that slabs `begin .. end` are handed out for the first time. `most`: the slabs that may take huge pages
-    /// on trust.
-    pub(crate) fn enter(&mut self, begin: usize, end: usize, zeroed: bool, most: usize) {
+    /// Records that slabs `begin .. end` are handed out for the first time.
+    pub(crate) fn enter(&mut self, begin: usize, end: usize) {
         let begin = begin.max(HEAD_SLABS);
         if begin >= end {
             return;
         }
-        let is_large = end - begin >= TRUST_SLABS_MIN;
-        let zeroed = zeroed && is_large;
-        let found = self.extents.iter_mut().find(|extent| extent.is_followed(begin, zeroed, is_large));
+        let is_large = end - begin >= LARGE_SLABS;
+        let found = self.extents.iter_mut().find(|extent| extent.is_followed(begin, is_large));
         if let Some(extent) = found {
             extent.end = end;
             return;
@@ -146,21 +143,16 @@ impl Density {
         // Earlier extents at these addresses are gone.
         let overlaps = |extent: &&mut Extent| extent.begin < end && begin < extent.end;
         self.extents.iter_mut().filter(overlaps).for_each(|extent| *extent = Extent::NONE);
-        let first = if zeroed {
-            TRUST_SLABS_ZEROED
-        } else {
-            ((end - begin) / TRUST_SHARE).clamp(TRUST_SLABS_MIN, TRUST_SLABS_MAX)
-        };
         let doubt = self.unproven.saturating_sub(self.proven / PROVEN_SHARE);
-        let trust = first.saturating_sub(doubt).min(most);
+        let trust = TRUST_SLABS.saturating_sub(doubt);
         self.unproven += trust;
         let empty = self.extents.iter().position(|extent| extent.begin == extent.end);
         let slot = empty.unwrap_or(self.oldest);
         if let Some(extent) = self.extents.get_mut(slot) {
-            let (confirmed, decided, horizon) = (begin, begin, begin + trust);
-            let (probe, is_over) = (None, false);
+            let (confirmed, decided) = (begin, begin);
             *extent =
-                Extent { begin, end, confirmed, decided, horizon, probe, trust, zeroed, is_large, is_over };
+                Extent { begin, end, confirmed, decided, trust, is_large, is_over: false, ..Extent::NONE };
+            extent.open(trust);
         }
         self.oldest = (slot + 1) % EXTENTS;
     }
@@ -207,15 +199,14 @@ impl Extent {
         horizon: 0,
         probe: None,
         trust: 0,
-        zeroed: false,
         is_large: false,
         is_over: true,
     };
 
     /// Whether slabs handed out from `begin` on continue this extent. After a sparse extent a large block begins a new
     /// one. Small blocks do so after enough of them that one wrong window does not matter.
-    fn is_followed(&self, begin: usize, zeroed: bool, is_large: bool) -> bool {
-        let is_next = self.begin < self.end && self.end == begin && self.zeroed == zeroed;
+    fn is_followed(&self, begin: usize, is_large: bool) -> bool {
+        let is_next = self.begin < self.end && self.end == begin;
         let has_chance = is_large || self.is_large || begin - self.decided.min(begin) >= CHANCE_SLABS;
         is_next && !(self.is_over && has_chance)
     }
@@ -235,9 +226,6 @@ impl Extent {
                 let (from, to) = (self.decided, self.end);
                 return Some(Step::Inspect(Inspection { extent: at, probe, from, to }));
             }
-            if self.probe.is_none() && self.end > self.horizon {
-                self.probe = Some(self.decided + (limit - self.decided) / 2);
-            }
             let begin = self.decided;
             let end = self.probe.filter(|probe| (begin..limit).contains(probe)).unwrap_or(limit);
             if begin == end {
@@ -254,9 +242,13 @@ impl Extent {
     fn confirm(&mut self, touched: usize) {
         self.decided = (self.decided + touched).min(self.end);
         self.confirmed = self.decided;
-        let window = WINDOW_FACTOR * (self.confirmed - self.begin);
-        self.horizon = self.confirmed + window.max(WINDOW_SLABS_MIN);
-        self.probe = None;
+        self.open((WINDOW_FACTOR * (self.confirmed - self.begin)).max(WINDOW_SLABS_MIN));
+    }
+
+    /// Opens a window of so many slabs behind the dense ones, with a probe in its middle.
+    fn open(&mut self, slabs: usize) {
+        self.horizon = self.confirmed + slabs;
+        self.probe = (slabs > 1).then_some(self.confirmed + slabs / 2);
     }
 }
 
@@ -313,53 +305,39 @@ mod tests {
 
     #[test]
     fn dense_memory_gets_huge_pages_to_its_end() {
-        for (len, zeroed) in [(5, false), (40, false), (1500, false), (1500, true)] {
+        for len in [5, 40, 1500] {
             let mut density = Density::new();
-            density.enter(10, 10 + len, zeroed, usize::MAX);
+            density.enter(10, 10 + len);
             let found = huge(&mut density, 10 + len, DENSE);
-            assert!(count(&found) + 1 >= len, "{len} {zeroed}: but for a last probe, {}", count(&found));
+            assert!(count(&found) + 1 >= len, "{len}: but for a last probe, {}", count(&found));
             assert_eq!(density.step(0), None);
         }
     }
 
     #[test]
-    fn on_trust_there_is_one_window_with_a_probe_in_it_and_a_short_one_for_large_zeroed_memory() {
+    fn on_trust_there_is_one_window_with_a_probe_in_it() {
         let mut density = Density::new();
-        density.enter(1, 1501, false, usize::MAX);
-        assert_eq!(count(&huge(&mut density, 1501, NOTHING)), TRUST_SLABS_MAX - 1);
+        density.enter(1, 1501);
+        assert_eq!(count(&huge(&mut density, 1501, NOTHING)), TRUST_SLABS - 1);
         assert!(density.step(0).is_some());
-        let mut density = Density::new();
-        density.enter(1, 1501, true, usize::MAX);
-        assert_eq!(count(&huge(&mut density, 1501, NOTHING)), TRUST_SLABS_ZEROED - 1);
-        let mut density = Density::new();
-        density.enter(1501, 1503, true, usize::MAX);
-        assert_eq!(count(&huge(&mut density, 1503, NOTHING)), 2, "a small one is as good as not zeroed");
-        let mut density = Density::new();
-        density.enter(1, 1501, false, 3);
-        assert_eq!(count(&huge(&mut density, 1501, NOTHING)), 2, "no more than may be");
     }
 
     #[test]
     fn memory_that_is_skipped_through_keeps_base_pages_and_loses_the_window() {
         let mut density = Density::new();
-        density.enter(1, 1501, false, usize::MAX);
+        density.enter(1, 1501);
         assert_eq!(count(&huge(&mut density, 1501, SKIPPED)), 0);
         assert_eq!(density.step(0), None);
-        density.enter(1501, 1600, false, usize::MAX);
+        density.enter(1501, 1600);
         assert!(count(&huge(&mut density, 1600, DENSE)) > 95, "another block is another matter");
     }
 
     /// Counts the slabs that ever had huge pages. Blocks of `slabs` slabs follow one another; `found` is the evidence
     /// for each.
-    fn ever_huge(
-        density: &mut Density,
-        slabs: usize,
-        zeroed: bool,
-        found: impl Fn(usize) -> Evidence,
-    ) -> usize {
+    fn ever_huge(density: &mut Density, slabs: usize, found: impl Fn(usize) -> Evidence) -> usize {
         let mut ever = vec![false; 4000];
         for (number, begin) in (1..4000 - slabs).step_by(slabs).enumerate() {
-            density.enter(begin, begin + slabs, zeroed, usize::MAX);
+            density.enter(begin, begin + slabs);
             for (run, is_huge) in advice(density, found(number)) {
                 ever[run].iter_mut().for_each(|ever| *ever |= is_huge);
             }
@@ -369,22 +347,20 @@ mod tests {
 
     #[test]
     fn many_blocks_that_are_skipped_through_waste_no_more_than_the_first() {
-        for (slabs, zeroed, most) in
-            [(1, false, 8), (2, false, 8), (10, false, 8), (10, true, 3), (200, false, 12), (200, true, 3)]
-        {
-            let wasted = ever_huge(&mut Density::new(), slabs, zeroed, |_| SKIPPED);
-            assert!((1..=most).contains(&wasted), "{slabs} {zeroed}: {wasted}");
+        for slabs in [1, 2, 10, 200] {
+            let wasted = ever_huge(&mut Density::new(), slabs, |_| SKIPPED);
+            assert!((1..=TRUST_SLABS).contains(&wasted), "{slabs}: {wasted}");
         }
     }
 
     #[test]
     fn dense_blocks_get_huge_pages_between_sparse_ones() {
-        for (slabs, zeroed) in [(10, false), (10, true), (100, false), (100, true)] {
+        for slabs in [10, 100] {
             let is_sparse = |number: usize| number.is_multiple_of(2);
             let found = |number| if is_sparse(number) { SKIPPED } else { DENSE };
-            let huge = ever_huge(&mut Density::new(), slabs, zeroed, found);
+            let huge = ever_huge(&mut Density::new(), slabs, found);
             // Each block loses a probe, and a window takes a while to begin.
-            assert!(huge + 4000 / slabs + 100 >= 2000, "{slabs} {zeroed}: {huge}");
+            assert!(huge + 4000 / slabs + 100 >= 2000, "{slabs}: {huge}");
         }
     }
 
@@ -393,7 +369,7 @@ mod tests {
         let mut density = Density::new();
         let mut found = vec![false; 200];
         for at in 1..200 {
-            density.enter(at, at + 1, false, usize::MAX);
+            density.enter(at, at + 1);
             let now = huge(&mut density, 200, DENSE);
             found.iter_mut().zip(now).for_each(|(found, now)| *found |= now);
         }
@@ -403,20 +379,20 @@ mod tests {
     #[test]
     fn who_outran_the_windows_gets_the_next_one_ahead() {
         let mut density = Density::new();
-        density.enter(1, 1501, true, usize::MAX);
+        density.enter(1, 1501);
         let inspection = inspection(&mut density);
-        assert_eq!((inspection.probe, inspection.from, inspection.samples().count()), (2, 4, SAMPLES));
+        assert_eq!((inspection.probe, inspection.from, inspection.samples().count()), (3, 5, SAMPLES));
         let ahead = Evidence { touched: 96, ..DENSE };
         let known = density.conclude(inspection, ahead);
-        assert_eq!(known, (Some(Step::Advise { begin: 1, end: 100, huge: true }), true));
+        assert_eq!(known, (Some(Step::Advise { begin: 1, end: 101, huge: true }), true));
         let Some(Step::Advise { begin, huge: true, .. }) = density.step(0) else { panic!("the next window") };
-        assert_eq!(begin, 100);
+        assert_eq!(begin, 101);
     }
 
     #[test]
     fn an_answer_that_comes_late_changes_nothing() {
         let mut density = Density::new();
-        density.enter(1, 1501, true, usize::MAX);
+        density.enter(1, 1501);
         let inspection = inspection(&mut density);
         density.conclude(inspection, DENSE);
         let before = format!("{density:?}");
@@ -427,12 +403,12 @@ mod tests {
     #[test]
     fn what_is_handed_out_anew_is_a_new_extent() {
         let mut density = Density::new();
-        density.enter(1, 1501, false, usize::MAX);
+        density.enter(1, 1501);
         huge(&mut density, 1501, SKIPPED);
-        density.enter(1, 1501, false, usize::MAX);
+        density.enter(1, 1501);
         assert!(count(&huge(&mut density, 1501, DENSE)) > 1490);
         for at in 0..20 {
-            density.enter(2000 + at * 100, 2090 + at * 100, false, usize::MAX);
+            density.enter(2000 + at * 100, 2090 + at * 100);
         }
         assert!(density.step(0).is_some(), "the oldest have given way");
     }

@@ -151,6 +151,11 @@ impl Backend for Fake {
         Ok(())
     }
 
+    /// Takes the pages at once, as the kernel may.
+    fn offer(&self, span: Span) -> crate::Result<()> {
+        self.purge(span)
+    }
+
     fn withhold(&self, _span: Span) -> crate::Result<()> {
         Ok(())
     }

@@ -52,6 +52,8 @@ pub(crate) struct Front<L> {
     slots: L,
     accounts: [Account; SHARDS],
     processors: Processors,
+    /// The most bytes that it takes, unless it is narrower for a while.
+    limit: AtomicUsize,
     /// Granules that one shard may hold.
     room: AtomicUsize,
     /// Granules of the largest block.
@@ -99,6 +101,7 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
             slots,
             accounts: Default::default(),
             processors: Processors::find(),
+            limit: AtomicUsize::new(0),
             room: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
         };
@@ -109,7 +112,13 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
 
     /// Sets the most bytes that it takes. Blocks in it stay.
     pub(crate) fn limit(&self, bytes: usize) {
-        let room = bytes / GRANULE_BYTES / SHARDS;
+        self.limit.store(bytes, Relaxed);
+        self.narrow(usize::MAX);
+    }
+
+    /// Takes at most so many bytes until the next call, and never more than the limit.
+    pub(crate) fn narrow(&self, bytes: usize) {
+        let room = bytes.min(self.limit.load(Relaxed)) / GRANULE_BYTES / SHARDS;
         self.room.store(room, Relaxed);
         self.largest.store(room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES), Relaxed);
     }

@@ -213,10 +213,6 @@ impl Kernel {
         done
     }
 
-    fn is_confined(&self) -> bool {
-        self.confined.load(Relaxed)
-    }
-
     /// Whether madvise(2) may be called for anything but giving memory back.
     fn permit_advice(&self) -> crate::Result<()> {
         if self.is_confined() {
@@ -335,8 +331,10 @@ impl Backend for Kernel {
     }
 
     fn resident_bytes(&self, span: Span) -> usize {
-        let start = self.address(span).filter(|_| !self.is_confined());
-        start.map_or(0, |start| map::resident_bytes(start, span.len))
+        if self.is_confined() {
+            return span.len;
+        }
+        self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
     fn can_advise_thp(&self) -> bool {
@@ -440,6 +438,13 @@ impl Backend for Kernel {
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
+    fn offer(&self, span: Span) -> crate::Result<()> {
+        self.permit_advice()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool offers only free granules.
+        unsafe { advise::offer(start, span.len) }.map_err(Error::from)
+    }
+
     fn withhold(&self, span: Span) -> crate::Result<()> {
         self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
@@ -492,6 +497,10 @@ impl Backend for Kernel {
             self.backing.store(BASE, Relaxed);
         }
         self.confined.store(true, Relaxed);
+    }
+
+    fn is_confined(&self) -> bool {
+        self.confined.load(Relaxed)
     }
 
     fn now(&self) -> u64 {

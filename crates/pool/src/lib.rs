@@ -20,6 +20,7 @@ mod claim;
 mod class;
 mod core;
 mod density;
+mod doubt;
 mod error;
 mod exposition;
 mod fake;

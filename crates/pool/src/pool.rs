@@ -204,7 +204,7 @@ impl<B: Backend> Pool<B> {
         if align > ALIGN_BYTES / GRANULE_BYTES || count > self.max_granules {
             return self.refused();
         }
-        let request = self.request(count, align, zeroed);
+        let request = self.request(align, zeroed);
         let taken = self.served(|core, only_retained| core.alloc(count, request, only_retained));
         let taken = taken.or_else(|| self.refused())?;
         self.after_alloc(taken, count);
@@ -219,11 +219,9 @@ impl<B: Backend> Pool<B> {
         Some(taken.start * GRANULE_BYTES)
     }
 
-    /// The properties of a request for `count` granules.
-    fn request(&self, count: usize, align: usize, zeroed: bool) -> Request {
+    fn request(&self, align: usize, zeroed: bool) -> Request {
         let populates = self.policy.prefault == Prefault::Populate;
-        let trusted = if populates { 0 } else { self.trusted(count) };
-        Request { align, zeroed, trusted }
+        Request { align, zeroed, by_density: !populates && self.chooses_pages() }
     }
 
     /// Calls `attempt` until it succeeds or nothing helps. In between it empties the front, and extends the usable
@@ -232,8 +230,12 @@ impl<B: Backend> Pool<B> {
         let mut only_retained = !self.front.is_empty();
         loop {
             let mut core = self.core.lock()?;
+            core.in_front = self.front.tally().held;
             let (from, to, least) = match attempt(&mut core, only_retained) {
-                Ok(found) => return Some(found),
+                Ok(found) => {
+                    self.narrow_front(&core);
+                    return Some(found);
+                }
                 Err(Obstacle::Extend { from, to, least }) => (from, to, least),
                 Err(Obstacle::NotRetained | Obstacle::Full) if only_retained => {
                     only_retained = false;
@@ -256,6 +258,13 @@ impl<B: Backend> Pool<B> {
         }
     }
 
+    /// Keeps what the front holds below a part of what the control group leaves.
+    fn narrow_front(&self, core: &Core<B>) {
+        if core.group_left < usize::MAX {
+            self.front.narrow(front::share(core.share_of_group() * GRANULE_BYTES));
+        }
+    }
+
     fn refused<T>(&self) -> Option<T> {
         self.core.lock()?.stats.refused += 1;
         None
@@ -269,13 +278,14 @@ impl<B: Backend> Pool<B> {
         if taken.is_unknown {
             self.decide_pages();
         }
-        if self.policy.prefault == Prefault::Populate && taken.fresh > 0 && self.is_affordable(count) {
+        let populates = self.policy.prefault == Prefault::Populate && !self.backend.is_confined();
+        if populates && taken.fresh > 0 && self.is_affordable(count) {
             let span = Span::of((taken.start, count));
             self.advise_for(span);
             self.populate(span);
         }
         if taken.excess {
-            self.purge_excess((taken.start, 0));
+            self.purge_excess();
         }
     }
 
@@ -324,6 +334,9 @@ impl<B: Backend> Pool<B> {
 
     #[inline(never)]
     fn free_behind_front(&self, run: Run) {
+        if run.1 >= SPARSE_GRANULES {
+            self.settle_doubts();
+        }
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);
         let mut is_in = suits && self.front.raise_allowance(run.1) && self.front.put(run);
@@ -334,18 +347,18 @@ impl<B: Backend> Pool<B> {
         if !is_in {
             self.retire(&mut core, run);
         }
-        self.after_free(core, run);
+        self.after_free(core);
     }
 
     /// Follow-up work after a run was freed.
-    fn after_free(&self, mut core: Guard<'_, Core<B>>, run: Run) {
+    fn after_free(&self, mut core: Guard<'_, Core<B>>) {
         let (excess, wakes) = (core.retains_too_much(), core.wakes(self.front.tally().held));
         drop(core);
         if wakes {
             self.wake_thread();
         }
         if excess {
-            self.purge_excess(run);
+            self.purge_excess();
         }
     }
 
@@ -417,14 +430,14 @@ impl<B: Backend> Pool<B> {
         self.wipe(tail);
         let Some(mut core) = self.core.lock() else { return false };
         core.give(tail, false);
-        self.after_free(core, tail);
+        self.after_free(core);
         true
     }
 
     /// Grows a block in place if the granules behind it are free. Returns whether some of these were not resident.
     fn grow_in_place(&self, start: usize, old: Entry, count: usize) -> Option<bool> {
         let often = old.grown + 1 >= GROWN_OFTEN;
-        let request = self.request(count - old.count, 1, false);
+        let request = self.request(1, false);
         let taken = self.served(|core, only_retained| {
             let taken = core.grow(start, old.count, count, often, request)?;
             // The front may hold the granules behind the block.
@@ -466,7 +479,7 @@ impl<B: Backend> Pool<B> {
             self.free_altered(from);
         } else {
             core.give(from, is_empty);
-            self.after_free(core, from);
+            self.after_free(core);
         }
         Some((taken.start, taken.fresh > 0))
     }
@@ -476,7 +489,7 @@ impl<B: Backend> Pool<B> {
     fn longer_run(&self, from: Run, grown: u32, count: usize) -> Option<(Allocation, bool)> {
         let often = grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2;
         let with_room = often && self.addresses_are_free();
-        let request = self.request(count, 1, false);
+        let request = self.request(1, false);
         let place = |with_room| {
             self.served(|core, only_retained| {
                 let taken = if with_room {

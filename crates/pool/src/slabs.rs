@@ -4,7 +4,7 @@
 //!   and none of it dirty). They find runs of slabs.
 //! - For each partly used slab the longest free run and the longest resident free run, one byte each. A search tests
 //!   eight slabs at a time and finds the lowest one. A run that crosses into the next slab counts for the first slab.
-//! - One list of the retained slabs, oldest last: the purge order.
+//! - Two lists, oldest last: the purge order of wholly free slabs, and that of partly used ones.
 //!
 //! An index beyond the range leads to a spare slab instead of a panic.
 
@@ -15,7 +15,7 @@ use std::ops::DerefMut;
 
 use crate::class::{Run, longest, pieces, run};
 use crate::tuning::SLAB_GRANULES;
-pub(crate) use state::Counts;
+pub(crate) use state::{Counts, Listed};
 pub use state::{Slab, State};
 
 /// A bitmap with one bit per slab.
@@ -47,14 +47,21 @@ const LONGEST: usize = 127;
 /// A one in every byte.
 const ONES: u64 = u64::MAX / 255;
 
-/// Slabs, bitmaps, runs and the purge order.
+/// The ends of a purge order, as index + 1: the slab into which something was freed last, and the one that was left
+/// alone for longest.
+#[derive(Clone, Copy, Default)]
+struct Order {
+    newest: u32,
+    oldest: u32,
+}
+
+/// Slabs, bitmaps, runs and the purge orders.
 pub(crate) struct SlabTable<S, W> {
     slabs: S,
     words: W,
     spare: Slab,
-    /// The retained slab freed last, and the one free for longest, as index + 1.
-    newest: u32,
-    oldest: u32,
+    idle: Order,
+    part: Order,
     /// Slabs in the range.
     pub(crate) count: usize,
     /// Slabs with usable table entries and addresses. Beyond them every slab is Reserved.
@@ -65,7 +72,8 @@ pub(crate) struct SlabTable<S, W> {
 
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> {
     pub(crate) fn new(slabs: S, words: W, count: usize) -> Self {
-        Self { slabs, words, spare: Slab::RESERVED, newest: 0, oldest: 0, count, usable: 0, top: 0 }
+        let (idle, part) = Default::default();
+        Self { slabs, words, spare: Slab::RESERVED, idle, part, count, usable: 0, top: 0 }
     }
 
     pub(crate) fn slab(&self, index: usize) -> &Slab {
@@ -80,14 +88,31 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
         }
     }
 
-    /// The retained slab that has been free for longest.
-    pub(crate) fn oldest_retained(&self) -> Option<usize> {
-        (self.oldest as usize).checked_sub(1)
+    fn order(&mut self, listed: Listed) -> &mut Order {
+        if listed == Listed::Idle { &mut self.idle } else { &mut self.part }
+    }
+
+    /// The retained slab that has been wholly free for longest.
+    pub(crate) fn oldest_idle(&self) -> Option<usize> {
+        (self.idle.oldest as usize).checked_sub(1)
+    }
+
+    /// The partly used slab with retained granules into which nothing was freed for longest.
+    pub(crate) fn oldest_part(&self) -> Option<usize> {
+        (self.part.oldest as usize).checked_sub(1)
+    }
+
+    /// The retained slabs, the one freed last first: wholly free ones, then partly used ones.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = usize> {
+        [self.idle, self.part].into_iter().flat_map(|order| {
+            let older = |&slab: &usize| (self.slab(slab).older as usize).checked_sub(1);
+            std::iter::successors((order.newest as usize).checked_sub(1), older)
+        })
     }
 
     /// The retained slabs with the highest addresses: a run of at most `most` slabs, as (begin, end).
     pub(crate) fn highest_retained(&self, most: usize) -> Option<(usize, usize)> {
-        let is_retained = |&at: &usize| self.slab(at).is_idle() && self.slab(at).retained() != 0;
+        let is_retained = |&at: &usize| self.slab(at).listed == Listed::Idle;
         let last = (0..self.usable).rev().find(is_retained)?;
         let count = (0..=last).rev().take(most).take_while(is_retained).count();
         Some((last + 1 - count, last + 1))
@@ -159,14 +184,28 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
         (begin > 0).then_some((end, begin))
     }
 
-    /// Files a slab after a change: its bits, its runs, its position in the purge order.
+    /// Makes a slab the newest of its purge order: something in it was just freed.
+    pub(crate) fn renew(&mut self, index: usize) {
+        let listed = self.slab(index).listed;
+        if listed != Listed::No {
+            self.unlink(index);
+            self.link(index, listed);
+        }
+    }
+
+    /// Files a slab after a change: its bits, its runs, the purge order that it is in.
     pub(crate) fn file(&mut self, index: usize) {
         let slab = self.slab_mut(index);
         let (free, kept, dirty) = (slab.free(), slab.retained(), slab.free_dirty() != 0);
         let (idle, retained) = (free == u128::MAX, kept != 0);
         slab.room &= !idle;
         let searched = free != 0 && !idle && !slab.room;
-        let (listed, wanted) = (slab.listed, idle && retained && !slab.pinned);
+        let listed = slab.listed;
+        let wanted = match retained && !slab.pinned {
+            true if idle => Listed::Idle,
+            true => Listed::Part,
+            false => Listed::No,
+        };
         let run = |mask: fn(&Slab) -> u128| {
             let joint = self.across(index, mask).map_or(0, |(end, begin)| end + begin);
             longest(mask(self.slab(index))).max(joint)
@@ -180,10 +219,9 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
         self.set(Map::Idle, index, idle);
         self.set(Map::Retained, index, idle && retained);
         self.set(Map::Zeroed, index, idle && retained && !dirty);
-        match (listed, wanted) {
-            (false, true) => self.link(index),
-            (true, false) => self.unlink(index),
-            _ => {}
+        if listed != wanted {
+            self.unlink(index);
+            self.link(index, wanted);
         }
     }
 
@@ -192,28 +230,42 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
         self.set(Map::Idle, index, false);
     }
 
-    fn link(&mut self, index: usize) {
+    fn link(&mut self, index: usize, listed: Listed) {
+        if listed == Listed::No {
+            return;
+        }
         let name = index as u32 + 1;
-        let before = std::mem::replace(&mut self.newest, name);
+        // What is offered to the kernel goes first.
+        let (older, newer) = if self.slab(index).held() == 0 {
+            (0, std::mem::replace(&mut self.order(listed).oldest, name))
+        } else {
+            (std::mem::replace(&mut self.order(listed).newest, name), 0)
+        };
         let slab = self.slab_mut(index);
-        (slab.older, slab.newer, slab.listed) = (before, 0, true);
-        match (before as usize).checked_sub(1) {
-            Some(before) => self.slab_mut(before).newer = name,
-            None => self.oldest = name,
+        (slab.older, slab.newer, slab.listed) = (older, newer, listed);
+        match ((older as usize).checked_sub(1), (newer as usize).checked_sub(1)) {
+            (Some(older), _) => self.slab_mut(older).newer = name,
+            (None, Some(newer)) => self.slab_mut(newer).older = name,
+            (None, None) => {
+                *self.order(listed) = Order { newest: name, oldest: name };
+            }
         }
     }
 
     fn unlink(&mut self, index: usize) {
         let slab = self.slab_mut(index);
-        let (older, newer) = (slab.older, slab.newer);
-        (slab.older, slab.newer, slab.listed) = (0, 0, false);
+        let (older, newer, listed) = (slab.older, slab.newer, slab.listed);
+        if listed == Listed::No {
+            return;
+        }
+        (slab.older, slab.newer, slab.listed) = (0, 0, Listed::No);
         match (newer as usize).checked_sub(1) {
             Some(newer) => self.slab_mut(newer).older = older,
-            None => self.newest = older,
+            None => self.order(listed).newest = older,
         }
         match (older as usize).checked_sub(1) {
             Some(older) => self.slab_mut(older).newer = newer,
-            None => self.oldest = newer,
+            None => self.order(listed).oldest = newer,
         }
     }
 

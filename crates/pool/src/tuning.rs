@@ -10,27 +10,21 @@ pub const SLAB_BYTES: usize = GRANULE_BYTES * SLAB_GRANULES;
 /// Slabs at the start of the range that never use THP. Otherwise a program with one 64 KiB block would pay for zeroing
 /// 2 MiB (90 us, and 2 MiB resident). One slab costs a large program 512 faults, once.
 pub const HEAD_SLABS: usize = 1;
-/// The least number of new slabs that take huge pages on trust (16 MiB). A block may waste that much.
-pub(crate) const TRUST_SLABS_MIN: usize = 8;
-/// The most (128 MiB). A program touches them in 3 to 12 ms, and the background thread inspects the middle meanwhile.
-/// Source: a THP takes 50 us (Zen 5 guest) to 195 us (Intel guest).
-pub(crate) const TRUST_SLABS_MAX: usize = 64;
-/// Between these bounds, one part in this many of an extent takes huge pages on trust.
-pub(crate) const TRUST_SHARE: usize = 16;
-/// The number for large zeroed memory, because programs often touch little of that.
-pub(crate) const TRUST_SLABS_ZEROED: usize = 3;
+/// New slabs that take huge pages on trust (8 MiB). A block may waste that much. A program touches them in 0.2 to 0.8
+/// ms, and the background thread inspects one of them meanwhile. Source: a THP takes 50 us (Zen 5 guest) to 195 us
+/// (Intel guest).
+pub(crate) const TRUST_SLABS: usize = 4;
 /// One part in this many of the dense slabs may be wasted on trust: no more than glibc's memory and an eighth.
 pub(crate) const PROVEN_SHARE: usize = 8;
 /// The next window of an extent is this many times as long as its dense part.
 pub(crate) const WINDOW_FACTOR: usize = 4;
 /// The least length of such a window, in slabs (64 MiB). A program fills it in 3 to 16 ms.
 pub(crate) const WINDOW_SLABS_MIN: usize = 32;
-/// A window takes at most one part in this many of the available memory.
-pub(crate) const AVAILABLE_SHARE: usize = 8;
 /// Slabs from which on the available memory is looked up (32 MiB). The lookup takes 30 us; touching them takes 1 to 3
 /// ms.
 pub(crate) const AVAILABLE_SLABS: usize = 16;
-/// Slabs that are sampled beside the probe, for programs that do not touch their memory from front to back.
+/// Slabs that are sampled: of fresh memory beside the probe, for programs that do not touch it from front to back; and of
+/// a long block that ends.
 pub(crate) const SAMPLES: usize = 8;
 /// A slab is dense if at most one part in this many of it is not resident.
 pub(crate) const DENSE_SHARE: usize = 4;
@@ -59,9 +53,18 @@ pub const THRESHOLD_BYTES: usize = 64 << 10;
 pub const RETAIN_BYTES: usize = 4 << 30;
 /// That share: one part in this many of the memory that the process may use.
 pub const RETAIN_SHARE: usize = 4;
-/// Resident bytes, in use and free together, stay below 5/4 of the peak in use plus this many bytes. This bounds
+/// Resident bytes, in use and free together, stay below 9/8 of the peak in use plus [`SLACK_BYTES`]. This bounds
 /// fragmentation, and a program that swings below its peak never refaults.
-pub(crate) const SLACK_BYTES: usize = 32 << 20;
+pub(crate) const PEAK_SHARE: usize = 8;
+/// See [`PEAK_SHARE`].
+pub(crate) const SLACK_BYTES: usize = 4 << 20;
+/// Fresh memory of which less than one part in this many is untouched counts as touched.
+pub(crate) const DOUBT_SHARE: usize = 8;
+/// The pool holds at most one part in this many of what a control group leaves free. The kernel can take the rest. A
+/// quarter was too much: `malloc 450; free; mmap 500` in a group of 512 MiB was killed.
+pub(crate) const GROUP_SHARE: usize = 16;
+/// A block that fills all but one part in this many of its alignment leaves no gap worth base pages.
+pub(crate) const FULL_SHARE: usize = 4;
 /// Shards of the front: threads on different processors rarely share one. A power of two.
 pub const SHARDS: usize = 4;
 /// Blocks that a shard holds of one length, or of lengths that share a line: one cache line of words, searched in 3 ns.
@@ -96,9 +99,6 @@ pub(crate) const CLAIM_SLABS: usize = 16;
 /// Lengths in granules of the dirty runs to scrub in partly used slabs: at least 1 MiB first, then shorter ones, down
 /// to the smallest block of the pool.
 pub(crate) const SCRUB_GRANULES: [usize; 3] = [64, 16, 4];
-/// With a background thread, `free` purges only beyond this many times the bound, in case the thread gets no processor.
-/// Without a thread it purges at the bound.
-pub(crate) const DEFERRED_FACTOR: usize = 2;
 /// Bytes of wholly free slabs from which on children do not get them. For fewer, copying their page tables costs less
 /// than the calls: 31 us per MiB of base pages on a Zen 5 guest.
 pub(crate) const WITHHOLD_BYTES: usize = 8 << 20;
@@ -115,8 +115,8 @@ pub(crate) const SPARSE_SHARE: usize = 4;
 /// Moves of page tables after which growing blocks are copied instead. Each move may leave two more mappings behind,
 /// and `vm.max_map_count` is 65530.
 pub(crate) const MOVES: u16 = 1 << 12;
-/// Bytes of free memory that never decay: less is not worth a thread (16 huge pages, 3 ms to fault in again).
-pub const FLOOR_BYTES: usize = 32 << 20;
+/// Bytes of free memory that never decay: less is not worth a thread (8 huge pages, 1.5 ms to fault in again).
+pub const FLOOR_BYTES: usize = 16 << 20;
 /// Time in ns after which idle memory has gone back. Source: the defaults of DuckDB and mimalloc 3.
 pub const DECAY_NS: u64 = 1_000_000_000;
 /// The same in a guest that gives free pages back to its host. The next touch of such a page faults in both, at 4 to 8

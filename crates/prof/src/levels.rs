@@ -24,6 +24,8 @@ pub(crate) struct Levels {
     proc_faults: u64,
     levels: Vec<Level>,
     last: Option<Level>,
+    /// The last reading that found a live process: its time, and what all of them held.
+    end: Option<(u64, u64)>,
     /// How often every second level has been dropped.
     thinned: u32,
 }
@@ -107,6 +109,8 @@ impl Levels {
         for pid in gone {
             self.exit(pid);
         }
+        // A process that is ending has given its memory back, and tells of none.
+        self.end = Some((time_ns, live_bytes)).filter(|_| live_bytes > 0).or(self.end);
         self.push(Level { time_ns, faults, anon_bytes: self.gone_bytes + live_bytes })
     }
 
@@ -131,6 +135,13 @@ impl Levels {
     /// What the members held at the last reading, without those that ended.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.members.values().map(|member| member.bytes).sum()
+    }
+
+    /// What the members held before they ended, if that was read in the last part of the time from `begin_ns` to
+    /// `end_ns`: a short program may not have been read for most of its time.
+    pub(crate) fn end_bytes(&self, begin_ns: u64, end_ns: u64) -> Option<u64> {
+        let late_ns = end_ns.saturating_sub(end_ns.saturating_sub(begin_ns) / t::END_SHARE);
+        self.end.filter(|&(time_ns, _)| time_ns >= late_ns).map(|(_, bytes)| bytes)
     }
 
     /// How often every second level has been dropped.
@@ -177,6 +188,22 @@ mod tests {
         levels.exit(7);
         levels.read(2, 5000);
         assert_eq!(*levels.levels.last().unwrap(), Level { time_ns: 2, faults: 5000, anon_bytes: MIB });
+    }
+
+    #[test]
+    fn what_was_held_at_the_end_is_that_of_the_last_reading_with_a_live_process() {
+        let mut levels = Levels::default();
+        levels.read(1, 0);
+        assert_eq!(levels.end_bytes(0, 1), None);
+        levels.members.insert(7, member(MIB));
+        levels.exit(7);
+        levels.begin(std::process::id());
+        levels.read(100, 0);
+        let held = levels.held_bytes();
+        levels.exit(std::process::id());
+        levels.read(104, 0);
+        assert!(held > 0);
+        assert_eq!([105, 200].map(|end_ns| levels.end_bytes(0, end_ns)), [Some(held), None], "too long ago");
     }
 
     #[test]

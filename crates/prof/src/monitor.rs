@@ -57,6 +57,7 @@ pub(crate) struct Ended {
     pub(crate) calibration: Option<Calibration>,
     pub(crate) windows: Vec<Window>,
     pub(crate) levels: Vec<Level>,
+    pub(crate) end_bytes: Option<u64>,
     pub(crate) drain: Drain,
     pub(crate) kernel: Option<KernelSamples>,
     pub(crate) sources: Vec<SourceNote>,
@@ -419,6 +420,7 @@ impl Monitor {
             calibration: calibrated
                 .map(|(found, written)| write_cost::in_run(found, written, &self.drain.write_costs)),
             windows: windows.unwrap_or_default(),
+            end_bytes: self.levels.as_ref().and_then(|levels| levels.end_bytes(self.begin_ns, end_ns)),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
             drain: self.drain,
             kernel,

@@ -111,6 +111,7 @@ fn watch(
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,
+        end_bytes: ended.end_bytes,
         kernel: ended.kernel,
         event_losses: ended.event_losses,
         sources: ended.sources,

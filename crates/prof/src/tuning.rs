@@ -235,6 +235,9 @@ pub(crate) const TICK_SHARE: f64 = 0.005;
 pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
 /// Levels kept before every second one is dropped and the tick is doubled (24 bytes each).
 pub(crate) const LEVELS_MAX: usize = 400_000;
+/// Memory at the end is that of a reading in the last one part in this many of a run. Chosen: with [`TICK_MAX_NS`], every
+/// run of 200 ms has one.
+pub(crate) const END_SHARE: u64 = 10;
 /// Mappings and tasks kept; a program that maps without end would fill the memory (about 150 bytes each).
 pub(crate) const TASK_RECORDS_MAX: usize = 1_000_000;
 /// Time between two readings of the kernel stacks' rings, ns.

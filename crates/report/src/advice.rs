@@ -29,11 +29,7 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     }
     figures(&mut out, advice, &style);
     labels(&mut out, advice, &style);
-    if let Some(winner) = advice.winner {
-        let winner = &advice.scores[winner];
-        let _ = writeln!(out, "\nTo adopt it:\n\n    {}{}{}\n", style.bold, winner.arm.adopt, style.plain);
-        let _ = writeln!(out, "It costs {}.", memory_cost(winner, &advice.scores[0]));
-    }
+    adoption(&mut out, advice, &style);
     for note in &advice.notes {
         let _ = writeln!(out, "{}", wrap("note: ", note, style.columns).join("\n"));
     }
@@ -109,10 +105,15 @@ fn figures(out: &mut String, advice: &Advice, style: &Style) {
     let time = |name, of: fn(&Figures) -> &Quantity| {
         block(&[name, "ratio, 95 %"], &|index, figures| {
             let time = of(figures);
-            vec![Nanos(time.median.value).to_string(), beside(index, time)]
+            // The first ratio says why there is none.
+            let why = figures.mismatch.filter(|_| name == "wall").map(|mismatch| mismatch.to_string());
+            vec![Nanos(time.median.value).to_string(), why.unwrap_or_else(|| beside(index, time))]
         })
     };
-    let rss = block(&["peak RSS"], &|_, of| vec![bytes(of.peak_rss_bytes.median.value).to_string()]);
+    let rss = block(&["peak RSS", "at end"], &|_, of| {
+        let end = of.end_bytes.map_or("-".into(), |end| Bytes(end).to_string());
+        vec![bytes(of.peak_rss_bytes.median.value).to_string(), end]
+    });
     let faults = block(&["faults, 95 %"], &|_, of| {
         vec![with_interval(&of.faults.median, |faults| count(faults).to_string())]
     });
@@ -134,11 +135,31 @@ fn labels(out: &mut String, advice: &Advice, style: &Style) {
     }
 }
 
+/// The line to paste of the winner, then those of the cures level with it, each with its cost in memory.
+fn adoption(out: &mut String, advice: &Advice, style: &Style) {
+    let Some(winner) = advice.winner else { return };
+    let level = advice.level.iter().copied().filter(|&index| index != winner);
+    for index in std::iter::once(winner).chain(level) {
+        let score = &advice.scores[index];
+        let cost = memory_cost(&score.figures, &advice.scores[0].figures);
+        let said = if index == winner {
+            format!("To adopt it, which costs {cost}:")
+        } else {
+            format!("{} is level with it and costs {cost}:", score.arm.name)
+        };
+        let (begin, end) = if index == winner { (style.bold, style.plain) } else { ("", "") };
+        let said = wrap("", &said, style.columns).join("\n");
+        let _ = writeln!(out, "\n{said}\n\n    {begin}{}{end}", score.arm.adopt);
+    }
+    let _ = writeln!(out);
+}
+
 /// The wall time of each arm as bars, with the time and ratio of the table.
 pub fn svg(advice: &Advice) -> String {
     let bar = |(index, score): (usize, &Score)| {
         // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
         let wall = &score.figures.wall_ns;
+        let mismatch = score.figures.mismatch.map(|mismatch| mismatch.to_string());
         let wall_ms = wall.median.value / 1e6;
         let ratio = wall.ratio.filter(|ratio| has_ends(ratio) && ratio.value > 0.0);
         let ends = ratio.map_or(Interval::around(wall_ms, 0.0), |ratio| ratio.times(wall_ms / ratio.value));
@@ -147,7 +168,11 @@ pub fn svg(advice: &Advice) -> String {
             value: wall_ms,
             low: ends.low,
             high: ends.high,
-            note: format!("{}, {}", Nanos(wall.median.value), beside(index, wall)),
+            note: format!(
+                "{}, {}",
+                Nanos(wall.median.value),
+                mismatch.unwrap_or_else(|| beside(index, wall))
+            ),
             highlight: advice.winner == Some(index),
         }
     };
@@ -227,15 +252,23 @@ fn gain(score: &Score) -> (Gain, Interval) {
     if wall.high < 1.0 { (Gain::Time, wall) } else { (Gain::Cpu, cpu) }
 }
 
-fn memory_cost(winner: &Score, base: &Score) -> String {
-    let [own, base] = [winner, base].map(|score| score.figures.peak_rss_bytes.median.value);
-    let more = own - base;
-    let share = 100.0 * more / base;
-    if more.abs() < 1e6 || share.abs() < 1.0 {
-        return "hardly any memory".into();
+/// `hardly any memory at the peak, and 12 MiB more (+4 %) at the end`. Beside next to nothing, a share says nothing.
+fn memory_cost(own: &Figures, base: &Figures) -> String {
+    let cost = |own: f64, base: f64| {
+        let (more, share) = (own - base, 100.0 * (own - base) / base.max(1.0));
+        let word = if more > 0.0 { "more" } else { "less" };
+        let share_shown = if share < 1000.0 { format!(" ({share:+.0} %)") } else { String::new() };
+        (more.abs() >= 1e6 && share.abs() >= 1.0)
+            .then(|| format!("{} {word}{share_shown}", bytes(more.abs())))
+    };
+    let peak = cost(own.peak_rss_bytes.median.value, base.peak_rss_bytes.median.value);
+    let end = own.end_bytes.zip(base.end_bytes).map(|(own, base)| cost(own as f64, base as f64));
+    let shown = |cost: Option<String>| cost.unwrap_or_else(|| "hardly any memory".into());
+    match end {
+        None => format!("{} at the peak", shown(peak)),
+        Some(None) if peak.is_none() => "hardly any memory".into(),
+        Some(end) => format!("{} at the peak, and {} at the end", shown(peak), shown(end)),
     }
-    let word = if more > 0.0 { "more" } else { "less" };
-    format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))
 }
 
 /// `0.312 (0.298-0.331)`, of the time of one arm as a ratio to the baseline's.

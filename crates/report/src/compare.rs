@@ -6,7 +6,7 @@
 use faultless_trace::compare::{Compared, Comparison};
 use faultless_trace::measurement::{Count, Nanos, Percent, Seconds};
 use faultless_trace::observation::Exit;
-use faultless_trace::rounds::{Difference, Figures, Quantity};
+use faultless_trace::rounds::{Difference, Figures, Mismatch, Quantity};
 use faultless_trace::stat::Interval;
 
 use crate::advice::{bytes, count, has_ends};
@@ -75,6 +75,16 @@ fn sentence(index: usize, command: &Compared, base: &Compared) -> String {
     let name = letter(index);
     let Figures { wall_ns, faults, .. } = &command.figures;
     let ratio = wall_ns.ratio.map(times).unwrap_or_default();
+    if base.figures.mismatch.is_some() {
+        return format!("{name}: no verdict, for runs of A ended differently.");
+    }
+    if let Some(Mismatch { runs, exit }) = command.figures.mismatch {
+        let all = Count(command.figures.runs.len() as u64).of("run");
+        let (own, others) = (exit.unwrap_or_default(), base.figures.runs[0].exit);
+        return format!(
+            "{name}: no verdict, for {runs} of {all} ended with {own}, those of A with {others}."
+        );
+    }
     let mut said = match difference(wall_ns) {
         None => return format!("{name}: too few rounds for a verdict."),
         Some(Difference::Less | Difference::More) => format!("{name} takes {ratio} as long as A"),
@@ -116,6 +126,11 @@ fn table(comparison: &Comparison, palette: Palette, width: usize) -> Vec<String>
     );
     add("faults", |faults| count(faults).to_string(), |of| Some(of.faults));
     add("peak RSS", |len| bytes(len).to_string(), |of| Some(of.peak_rss_bytes));
+    add(
+        "  at end",
+        |len| bytes(len).to_string(),
+        |of| Some(Quantity { median: Interval::around(of.end_bytes? as f64, 0.0), ratio: None }),
+    );
     let aligns = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
     let whole = columns(2, &aligns, &cells);
     let fits = whole.iter().all(|line| line.chars().count() <= width);
@@ -167,16 +182,22 @@ fn times(ratio: Interval) -> String {
     format!("{} times ({} to {})", digits(value), digits(low), digits(high))
 }
 
+/// Commands that failed, and those that print something else than the first.
 fn failures(comparison: &Comparison) -> Vec<String> {
-    let failed = comparison.commands.iter().enumerate().filter_map(|(index, command)| {
-        let how = match command.failure? {
-            Exit::Status(status) => format!("with status {status}"),
-            other => format!("by {other}"),
-        };
-        let (failed, all) = (command.failed, command.figures.runs.len());
-        Some(format!("warning: {failed} of {all} runs of {} ended {how}", letter(index)))
-    });
-    failed.collect()
+    let of = |(index, command): (usize, &Compared)| {
+        let name = letter(index);
+        let failed = command.failure.map(|exit| {
+            let how = match exit {
+                Exit::Status(status) => format!("with status {status}"),
+                other => format!("by {other}"),
+            };
+            let (failed, all) = (command.failed, command.figures.runs.len());
+            format!("warning: {failed} of {all} runs of {name} ended {how}")
+        });
+        let other = "does not print what A prints: it may not do the same work";
+        failed.or_else(|| command.prints_otherwise.then(|| format!("note: {name} {other}")))
+    };
+    comparison.commands.iter().enumerate().filter_map(of).collect()
 }
 
 fn rounds(comparison: &Comparison) -> String {

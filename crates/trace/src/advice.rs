@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Count, Interval};
 use crate::observation::Host;
-use crate::rounds::{Arm, Figures, Run, Series, too_short};
+use crate::rounds::{Arm, Figures, Mismatch, Series, too_short};
 use crate::tuning::{ADVISE_ERROR, ENOUGH_ROUNDS};
 
 /// The result of one arm, compared with the baseline.
@@ -97,7 +97,7 @@ pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things
 /// all cures act through faults, so one that leaves them unchanged won by chance.
 ///
 /// The cures that help are then compared with the fastest of them, round by round. The cheapest of the level
-/// cures wins. Otherwise the first one wins, because the caller lists simpler cures first.
+/// cures wins; of equally cheap ones the first, because the caller lists what is simpler to apply first.
 ///
 /// # Errors
 /// The runs of the baseline differ; with `any_output` only their exit has to agree.
@@ -109,30 +109,25 @@ pub fn judge(
     any_output: bool,
 ) -> Result<Advice, String> {
     let base = series.first().ok_or("the program did not run: nothing to compare")?;
-    let first = base.runs.first().copied().unwrap_or(base.warm_up);
-    if let Some(other) = base.runs.iter().find(|run| run.exit != first.exit) {
-        return Err(format!(
-            "the program as it is ended differently from run to run ({} and {}): its runs can't be compared; \
-             give it input and arguments that make it end the same way",
-            first.exit, other.exit
-        ));
-    }
-    let same_output = |run: &Run| {
-        any_output || (run.stdout_hash, run.stdout_bytes) == (first.stdout_hash, first.stdout_bytes)
-    };
-    if !base.runs.iter().all(same_output) {
-        return Err(UNSTABLE_OUTPUT.to_owned());
+    match Mismatch::find(&base.runs, &base.runs, any_output) {
+        Some(Mismatch { exit: Some(other), .. }) => {
+            return Err(format!(
+                "the program as it is ended differently from run to run ({} and {other}): its runs can't be compared; \
+                 give it input and arguments that make it end the same way",
+                base.runs[0].exit
+            ));
+        }
+        Some(_) => return Err(UNSTABLE_OUTPUT.to_owned()),
+        None => {}
     }
     let rounds = series.iter().map(|s| s.runs.len()).min().unwrap_or(0) as u32;
     let mut scores: Vec<Score> = Vec::with_capacity(series.len());
     for one in &series {
-        let figures = Figures::of(one, (!scores.is_empty()).then_some(&base.runs), ADVISE_ERROR);
+        let runs = (!scores.is_empty()).then_some(base.runs.as_slice());
+        let figures = Figures::of(one, runs, ADVISE_ERROR, any_output);
         let (standing, reason, label) = match scores.first() {
             None => (None, None, String::new()),
-            Some(base) => {
-                let differs = !one.runs.iter().all(|run| run.exit == first.exit && same_output(run));
-                label::judged(&figures, &base.figures, differs, max_rss_increase)
-            }
+            Some(base) => label::judged(&figures, &base.figures, max_rss_increase),
         };
         let arm = one.arm.clone();
         scores.push(Score { arm, figures, beside_fastest: None, standing, reason, label });
@@ -233,6 +228,11 @@ mod tests {
         let mut other = series("pool", &BASE.map(|ms| ms / 2), 20);
         other.runs[3].stdout_hash = 8;
         assert_eq!(beside_base(other.clone()), (None, Some(Standing::NotComparable), Some(Reason::Differs)));
+        let arms =
+            vec![series("as it is", &BASE, 20), other.clone(), series("env", &BASE.map(|ms| ms / 2), 20)];
+        let advice = advise(arms).unwrap();
+        assert_eq!((advice.winner, advice.level), (Some(2), vec![2]));
+        assert_eq!(advice.scores[1].label, "not compared: 1 of 8 runs printed something else");
         assert_eq!(advise(vec![other, series("pool", &BASE, 20)]), Err(UNSTABLE_OUTPUT.to_owned()));
         assert!(advise(vec![]).unwrap_err().contains("did not run"));
     }

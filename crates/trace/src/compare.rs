@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Count, Percent};
 use crate::observation::{Exit, Host};
-use crate::rounds::{Difference, Figures, Quantity, Series, too_short};
+use crate::rounds::{Difference, Figures, Mismatch, Quantity, Series, too_short};
 use crate::tuning::COMPARE_ERROR;
 
 /// The answer of `faultless compare`. This is also its JSON document.
@@ -38,6 +38,9 @@ pub struct Compared {
     pub failed: u32,
     /// How such a run ended.
     pub failure: Option<Exit>,
+    /// The first command printed the same in each run, and this one something else.
+    #[serde(default)]
+    pub prints_otherwise: bool,
 }
 
 impl Compared {
@@ -68,13 +71,20 @@ impl Comparison {
     pub fn new(host: Host, series: &[Series]) -> Self {
         let rounds = series.iter().map(|one| one.runs.len()).min().unwrap_or(0) as u32;
         let error = error(series.len());
-        let base = series.first().map(|first| first.runs.as_slice());
+        let base = series.first().map(|first| first.runs.as_slice()).unwrap_or_default();
+        // Of a command that ends now so, now so, no run stands for the others.
+        let unsteady = Mismatch::find(base, base, true);
+        let prints_alike = Mismatch::find(base, base, false).is_none();
         let compared = |(index, one): (usize, &Series)| {
-            let figures = Figures::of(one, base.filter(|_| index > 0), error);
+            let beside = Some(base).filter(|_| index > 0 && unsteady.is_none());
+            let figures = Figures::of(one, beside, error, true);
+            let figures = Figures { mismatch: figures.mismatch.or(unsteady), ..figures };
             let failures: Vec<Exit> =
                 figures.runs.iter().map(|run| run.exit).filter(|exit| *exit != Exit::Status(0)).collect();
             let (failed, failure) = (failures.len() as u32, failures.first().copied());
-            Compared { command: one.arm.name.clone(), figures, failed, failure }
+            let prints_otherwise = prints_alike
+                && Mismatch::find(&figures.runs, base, false).is_some_and(|one| one.exit.is_none());
+            Compared { command: one.arm.name.clone(), figures, failed, failure, prints_otherwise }
         };
         let commands: Vec<Compared> = series.iter().enumerate().map(compared).collect();
         let few = (1..least_rounds(series.len())).contains(&rounds).then(|| {
@@ -155,11 +165,24 @@ mod tests {
     }
 
     #[test]
-    fn failed_runs_are_counted() {
-        let mut failing = series("b", &[9_000_000; 12], 5);
+    fn failed_runs_are_counted_and_leave_no_ratio() {
+        let sound = || series("a", &[9_000_000; 12], 5);
+        let mut failing = series("b", &[3_000_000; 12], 5);
         failing.runs[3].exit = Exit::Status(3);
-        let found = compare(vec![series("a", &[9_000_000; 12], 5), failing]);
+        let found = compare(vec![failing.clone(), sound()]);
+        assert!(found.commands.iter().all(|one| one.figures.mismatch.is_some()), "A ends now so, now so");
+        failing.runs.iter_mut().for_each(|run| run.exit = Exit::Status(3));
+        let alike = compare(vec![failing.clone(), failing.clone()]);
+        assert!(alike.commands[1].figures.wall_ns.ratio.is_some(), "both end with 3");
+        failing.runs.iter_mut().skip(1).for_each(|run| run.exit = Exit::Status(0));
+        let found = compare(vec![sound(), failing]);
+        assert_eq!(found.commands[1].figures.wall_ns.ratio, None);
+        assert!(!found.commands[1].prints_otherwise);
         assert_eq!((found.commands[1].failed, found.commands[1].failure), (1, Some(Exit::Status(3))));
         assert_eq!((found.commands[0].failed, found.commands[0].failure), (0, None));
+        let mut other = sound();
+        other.runs.iter_mut().for_each(|run| run.stdout_hash = 1);
+        let found = compare(vec![sound(), other]);
+        assert!(found.commands[1].prints_otherwise && found.commands[1].figures.wall_ns.ratio.is_some());
     }
 }

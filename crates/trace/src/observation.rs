@@ -35,6 +35,10 @@ pub struct Observation {
     pub records: Vec<Record>,
     /// The fault counter and the resident memory over time, summed over the process tree.
     pub levels: Vec<Level>,
+    /// Resident anonymous bytes of the process tree at the last reading before its end; `None` if that was not shortly
+    /// before.
+    #[serde(default)]
+    pub end_bytes: Option<u64>,
     /// Kernel samples of the CPU clock by stack (root only).
     pub kernel: Option<KernelSamples>,
     /// Losses per event; `None` if the kernel does not report them.

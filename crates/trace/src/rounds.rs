@@ -6,6 +6,8 @@
 
 mod fault_time;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Interval, Nanos, median, median_interval, paired_interval};
@@ -58,6 +60,42 @@ pub struct Series {
     /// CPU seconds in page faults, one interval for each run that recorded single faults. Those runs are not
     /// in `runs`.
     pub fault_seconds: Vec<Interval>,
+    /// What the program's processes held before they ended, one figure for each of those runs that could be read.
+    pub end_bytes: Vec<u64>,
+}
+
+/// How runs of an arm differ from the first arm's. The times of such an arm say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// How many runs differ.
+    pub runs: u32,
+    /// How the first of them ended; `None`: as the first arm's, but they printed something else.
+    pub exit: Option<Exit>,
+}
+
+impl Mismatch {
+    /// The runs that ended otherwise than the first of `base`. If there are none, those that printed something else.
+    pub(crate) fn find(runs: &[Run], base: &[Run], any_output: bool) -> Option<Self> {
+        let first = base.first()?;
+        let ended: Vec<Exit> = runs.iter().map(|run| run.exit).filter(|exit| *exit != first.exit).collect();
+        let printed =
+            |run: &&Run| (run.stdout_hash, run.stdout_bytes) != (first.stdout_hash, first.stdout_bytes);
+        let others = if any_output { 0 } else { runs.iter().filter(printed).count() };
+        let (runs, exit) =
+            if ended.is_empty() { (others, None) } else { (ended.len(), ended.first().copied()) };
+        (runs > 0).then_some(Self { runs: runs as u32, exit })
+    }
+}
+
+/// `failed: status 139`.
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.exit {
+            None => f.write_str("other output"),
+            Some(exit @ Exit::Status(0)) => write!(f, "ended: {exit}"),
+            Some(exit) => write!(f, "failed: {exit}"),
+        }
+    }
 }
 
 /// A quantity of an arm.
@@ -66,7 +104,8 @@ pub struct Quantity {
     /// Median over the rounds, with its 95 % interval.
     pub median: Interval,
     /// The quantity as a ratio to the first arm's, round by round: the Hodges-Lehmann estimate with its exact
-    /// interval (Wilcoxon's signed ranks). `None` for the first arm, and with too few rounds.
+    /// interval (Wilcoxon's signed ranks). `None` for the first arm, for an arm with a mismatch, and with too few
+    /// rounds.
     pub ratio: Option<Interval>,
 }
 
@@ -87,21 +126,31 @@ pub struct Figures {
     pub faults: Quantity,
     /// Largest resident set of a single process, bytes.
     pub peak_rss_bytes: Quantity,
+    /// Median of the resident anonymous memory of all its processes shortly before their end; `None` if no run was read
+    /// then.
+    #[serde(default)]
+    pub end_bytes: Option<u64>,
     /// CPU time in page faults; `None` if no run recorded them.
     pub fault_time: Option<FaultTime>,
+    /// How its runs differ from the first arm's.
+    #[serde(default)]
+    pub mismatch: Option<Mismatch>,
     /// The raw runs; without a finished round, the warm-up's.
     pub runs: Vec<Run>,
 }
 
 impl Figures {
-    /// Of `runs`, without any of `warm_up`; `base`: the runs of the first arm.
-    pub(crate) fn of(series: &Series, base: Option<&[Run]>, error: f64) -> Self {
+    /// Of `runs`, without any of `warm_up`; `base`: the runs of the first arm, and `None` for that arm itself.
+    pub(crate) fn of(series: &Series, base: Option<&[Run]>, error: f64, any_output: bool) -> Self {
         let runs = if series.runs.is_empty() { vec![series.warm_up] } else { series.runs.clone() };
+        let mismatch = base.and_then(|base| Mismatch::find(&runs, base, any_output));
+        let base = base.filter(|_| mismatch.is_none());
         let quantity = |of: fn(&Run) -> u64| Quantity {
             median: median_interval(&column(&runs, of)).unwrap_or_default(),
             ratio: base.and_then(|base| ratio(&column(&runs, of), &column(base, of), error)),
         };
         let cpu_ns = quantity(|run| run.cpu_ns);
+        let end_bytes: Vec<f64> = series.end_bytes.iter().map(|bytes| *bytes as f64).collect();
         Self {
             wall_ns: quantity(|run| run.wall_ns),
             cpu_ns,
@@ -109,6 +158,8 @@ impl Figures {
             system_ns: quantity(|run| run.system_ns),
             faults: quantity(|run| run.faults),
             peak_rss_bytes: quantity(|run| run.peak_rss_bytes),
+            end_bytes: median(&end_bytes).map(|bytes| bytes.round() as u64),
+            mismatch,
             fault_time: FaultTime::of(&series.fault_seconds, cpu_ns.median.value / 1e9),
             runs,
         }
@@ -203,6 +254,7 @@ pub(crate) mod tests {
             warm_up: run(&wall_ns[0]),
             runs: wall_ns.iter().map(run).collect(),
             fault_seconds: vec![],
+            end_bytes: vec![],
         }
     }
 
@@ -216,6 +268,26 @@ pub(crate) mod tests {
         }
         assert_eq!(of(7, 0.01), None);
         assert_eq!(ratio(&[], &[], ADVISE_ERROR), None);
+    }
+
+    #[test]
+    fn an_arm_that_ends_or_prints_otherwise_has_no_ratio_and_tells_why() {
+        let base = series("a", &[9; 8], 5, 1);
+        let of = |change: &dyn Fn(&mut Run), any_output| {
+            let mut arm = series("b", &[3; 8], 5, 1);
+            arm.runs.iter_mut().skip(6).for_each(change);
+            let figures = Figures::of(&arm, Some(&base.runs), ADVISE_ERROR, any_output);
+            let ratios =
+                [figures.wall_ns, figures.faults, figures.peak_rss_bytes].map(|of| of.ratio.is_some());
+            assert!(ratios == [figures.mismatch.is_none(); 3], "{ratios:?}");
+            figures.mismatch.map(|mismatch| (mismatch.runs, mismatch.to_string()))
+        };
+        let said = |words: &str| Some((2, words.to_owned()));
+        assert_eq!(of(&|run| run.exit = Exit::Signal(11), true), said("failed: signal 11"));
+        assert_eq!(of(&|run| run.exit = Exit::Status(139), false), said("failed: status 139"));
+        assert_eq!(of(&|run| run.stdout_bytes = 2, false), said("other output"));
+        assert_eq!(of(&|run| run.stdout_hash = 2, true), None);
+        assert_eq!(of(&|_| (), false), None);
     }
 
     #[test]

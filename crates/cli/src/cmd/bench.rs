@@ -1,7 +1,8 @@
 //! The runs of a comparison.
 //!
 //! In: the ways to run a program, or several programs, and their input. Out: the figures of every run: a warm-up
-//! of each arm, then rounds. Recording would disturb timed runs, so separate runs give the time in faults.
+//! of each arm, then rounds. Recording would disturb timed runs, so separate runs give the time in faults and
+//! the memory at the end.
 //!
 //! It does not judge (`trace::advice`, `trace::compare`).
 
@@ -20,7 +21,7 @@ use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
 use faultless_trace::advice::UNSTABLE_OUTPUT;
 use faultless_trace::measurement::Count;
-use faultless_trace::observation::Exit;
+use faultless_trace::observation::{Exit, Observation};
 use faultless_trace::rounds::{Arm, Run, Series};
 use faultless_trace::stat::{Interval, Source};
 
@@ -69,6 +70,7 @@ pub(super) struct Measured {
 struct Finished {
     run: Run,
     fault_seconds: Option<Interval>,
+    end_bytes: Option<u64>,
     /// Why `fault_seconds` is only the number of faults times a calibrated price.
     untimed: Option<String>,
     stderr_tail: String,
@@ -162,7 +164,13 @@ impl Session<'_> {
         let (mut cost, mut around_run) = (Cost::default(), Duration::ZERO);
         for (index, way) in self.ways.iter().enumerate() {
             self.engine.bar.set_message(format!("warm-up: {}", way.arm.name));
-            let arm = |warm_up| Series { arm: way.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
+            let arm = |warm_up| Series {
+                arm: way.arm.clone(),
+                warm_up,
+                runs: vec![],
+                fault_seconds: vec![],
+                end_bytes: vec![],
+            };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
             let mut unrecorded = None;
             if is_new {
@@ -177,7 +185,7 @@ impl Session<'_> {
             let begin = Instant::now();
             self.warm.touch();
             let touched = begin.elapsed();
-            let Finished { run, fault_seconds, untimed, stderr_tail } = self.run(way, RECORDED)?;
+            let Finished { run, fault_seconds, end_bytes, untimed, stderr_tail } = self.run(way, RECORDED)?;
             self.untimed = self.untimed.take().or(untimed);
             self.warm.learn(run.peak_rss_bytes);
             if ended_by_user(run.exit) {
@@ -192,7 +200,8 @@ impl Session<'_> {
                 self.tell_failure(way, run.exit, &stderr_tail);
             }
             self.series.truncate(index);
-            self.series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
+            let (fault_seconds, end_bytes) = (Vec::from_iter(fault_seconds), Vec::from_iter(end_bytes));
+            self.series.push(Series { fault_seconds, end_bytes, ..arm(run) });
             self.engine.bar.inc(1);
             cost.recorded += begin.elapsed();
             cost.timed += touched + Duration::from_nanos(run.wall_ns) + around_run;
@@ -237,10 +246,14 @@ impl Session<'_> {
             let begin = Instant::now();
             for index in shuffled(arms) {
                 let finished = self.next(index, RECORDED, &about)?;
+                let Series { fault_seconds, end_bytes, .. } = &mut self.series[index];
                 if round == 0 {
-                    self.series[index].fault_seconds.clear(); // The warm-up's, which found nothing warm.
+                    // The warm-up's, which found nothing warm.
+                    fault_seconds.clear();
+                    end_bytes.clear();
                 }
-                self.series[index].fault_seconds.extend(finished.fault_seconds);
+                fault_seconds.extend(finished.fault_seconds);
+                end_bytes.extend(finished.end_bytes);
             }
             (spent.recorded, recordings) = (spent.recorded + begin.elapsed(), recordings + 1);
             cost.recorded = spent.recorded / recordings;
@@ -273,15 +286,19 @@ impl Session<'_> {
             stdout_hash: stdout.hash,
             stdout_bytes: stdout.bytes,
         };
+        let end_bytes = seen.end_bytes;
+        // Without levels no curve is computed, which nobody reads here.
+        let seen = Observation { levels: Vec::new(), ..seen };
         let time = if allow.pairs { Stat::from_observation(&seen).time } else { None };
         let is_calibrated = time.as_ref().is_some_and(|time| time.source == Source::Calibrated);
         let untimed = if is_calibrated { denied(&seen.sources) } else { None };
-        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), untimed, stderr_tail: stderr.tail })
+        let fault_seconds = time.map(|time| time.seconds);
+        Ok(Finished { run, fault_seconds, end_bytes, untimed, stderr_tail: stderr.tail })
     }
 }
 
-/// The sources of a recorded run: counts and single faults.
-const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
+/// The sources of a recorded run: counts, single faults, and resident memory for that of the end.
+const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
 
 /// How many of these rounds are followed by recorded runs.
 fn recorded(rounds: u32) -> u32 {

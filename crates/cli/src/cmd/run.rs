@@ -1,8 +1,8 @@
 //! `faultless run`: a program, unchanged, with large blocks from the pool.
 //!
 //! In: flags and a command. Out: the command itself, which replaces this process: signals, status, standard
-//! input and output need no forwarding. The command gets an environment: `LD_PRELOAD` and the `FAULTLESS_*`
-//! variables of the interposer. Its children inherit both.
+//! input and output need no forwarding. In the command's environment, `LD_PRELOAD` and the `FAULTLESS_*` variables of the
+//! interposer are set; all else stays as it is. Its children inherit both.
 //!
 //! [`environment`] gives that environment to other verbs.
 
@@ -12,13 +12,13 @@ mod program;
 pub(super) mod size;
 
 use faultless_console::{Failure, Outcome};
+use faultless_os::spawn::Plan;
+use faultless_os::{environment, inherited};
 use options::Small;
 pub(crate) use options::{Options, Policy};
 use program::Immunity;
 pub(crate) use program::find;
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::ffi::{CString, OsString};
 
 use super::status;
 
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
+    let name = args.command.first().ok_or_else(|| Failure("no command given".into()))?;
     let program = match find(name) {
         Ok(program) => program,
         // Any word that is no option of ours counts as the command.
@@ -67,20 +67,19 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         Err(failure) => return status::not_started(failure),
     };
-    let mut command = Command::new(&program.path);
-    command.arg0(name).args(arguments);
     let immunity = program.immune();
     if let Some(Immunity { reason, .. }) = &immunity {
         eprintln!("faultless: {reason}, so run cannot help; running it as it is");
     }
-    let environment = environment(&args.options)?;
+    let mut environment = environment(&args.options)?;
+    environment.push(("FAULTLESS_FIRST".into(), std::process::id().to_string().into()));
     // Children of most immune programs may still use the pool.
-    if immunity.is_none_or(|immunity| !immunity.is_left_alone) {
-        command.envs(environment).env("FAULTLESS_FIRST", std::process::id().to_string());
+    if immunity.is_some_and(|immunity| immunity.is_left_alone) {
+        environment.clear();
     }
-    let error = faultless_os::inherited::exec(&mut command);
-    let errno = error.raw_os_error().unwrap_or_default();
-    let error = faultless_os::Error { call: "execve", errno, len_bytes: None };
+    let nul = |_| Failure::from(faultless_prof::Failure::Nul);
+    let file = CString::new(program.path.into_os_string().into_encoded_bytes()).map_err(nul)?;
+    let error = inherited::exec(&file, &Plan::new(&args.command, &environment).map_err(nul)?);
     status::not_started(faultless_prof::not_started(&name.to_string_lossy(), error))
 }
 
@@ -106,7 +105,7 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
         preload.push(":");
         preload.push(library::install(behind)?);
     }
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+    if let Some(others) = environment::last("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
     }

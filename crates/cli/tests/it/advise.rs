@@ -102,6 +102,44 @@ fn runs_that_print_different_things_are_not_compared() {
 }
 
 #[test]
+fn a_cure_under_which_the_program_dies_or_prints_something_else_has_no_ratio_and_does_not_win() {
+    let line = "case $LD_PRELOAD in *preload-*) kill -SEGV $$;; esac
+                case $GLIBC_TUNABLES in *mmap_max*) echo other;; *) i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done;; esac";
+    let program = ["sh", "-c", line];
+    let output = advise(&["--runs", "3", "--json"], &program, "");
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    for score in &advice["scores"].as_array().unwrap()[1..] {
+        let exit = match score["arm"]["name"].as_str().unwrap() {
+            "glibc thresholds" => serde_json::Value::Null,
+            name if name.starts_with("pool") => serde_json::json!({ "signal": 11 }),
+            _ => continue,
+        };
+        assert!(score["reason"] == "differs" && score["mismatch"]["runs"] == 3, "{score}");
+        assert!(score["mismatch"]["exit"] == exit && score["wall_ns"]["ratio"].is_null(), "{score}");
+    }
+    let shown = text(&advise(&["--runs", "3"], &program, "").stdout);
+    assert!(shown.contains("failed: signal 11") && shown.contains("other output"), "{shown}");
+    assert!(shown.contains("not compared: 3 of 3 runs ended with signal 11"), "{shown}");
+    assert!(!shown.starts_with("pool") && !shown.starts_with("glibc thresholds"), "{shown}");
+}
+
+#[test]
+fn memory_that_a_cure_keeps_is_in_the_figures_of_the_end() {
+    let Some(program) = compile("rests.c", &[]) else { return };
+    let output = advise(&["--runs", "3", "--json"], &[program.to_str().unwrap()], "");
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let end_mib = |name: &str| {
+        let mut scores = advice["scores"].as_array().unwrap().iter();
+        let score = scores.find(|score| score["arm"]["name"] == name).unwrap();
+        score["end_bytes"].as_f64().unwrap() / f64::from(1 << 20)
+    };
+    let (plain, pool) = (end_mib("as it is"), end_mib("pool, base pages"));
+    assert!(plain < 4.0 && pool > plain + 16.0, "{plain} and {pool} MiB");
+}
+
+#[test]
 fn wrong_input_is_one_clear_line_and_status_2() {
     for (options, command, says) in [
         (vec!["--max-rss-increase", "-5"], vec!["true"], "max-rss-increase"),

@@ -39,15 +39,27 @@ fn the_text_names_each_command_by_a_letter_and_the_picture_is_drawn() {
 }
 
 #[test]
-fn a_failing_command_is_compared_and_told() {
+fn a_failing_command_has_no_ratio_and_is_told() {
     let out = compare(&["-n", "8", "true", "false"]);
     assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stdout)
+            .starts_with("B: no verdict, for 8 of 8 runs ended with status 1, those of A with status 0."),
+        "{}",
+        text(&out.stdout)
+    );
     assert!(text(&out.stderr).contains("false ends with"), "{}", text(&out.stderr));
     assert!(
         text(&out.stdout).contains("warning: 8 of 8 runs of B ended with status 1"),
         "{}",
         text(&out.stdout)
     );
+}
+
+#[test]
+fn commands_that_print_different_things_are_compared_and_the_user_told() {
+    let said = text(&compare(&["-n", "8", "echo a", "echo b"]).stdout);
+    assert!(said.contains("\nnote: B does not print what A prints") && said.contains(" times ("), "{said}");
 }
 
 #[test]

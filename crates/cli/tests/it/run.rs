@@ -278,3 +278,42 @@ fn the_interposer_has_no_path_to_a_panic() {
     let bytes = std::fs::metadata(preload.trim()).unwrap().len();
     assert!(bytes < 200 << 10, "{bytes} bytes");
 }
+
+#[test]
+fn the_environment_stays_as_it_is_but_for_our_variables_in_their_places() {
+    let Some(program) = compile("odd_environment.c", &[]) else { return };
+    let block = |verb: &[&str]| -> Vec<String> {
+        let shown = ["/bin/cat", "/proc/self/environ"];
+        let output = Command::new(&program).args(verb).args(shown).output().unwrap();
+        assert!(output.status.success(), "{verb:?}: {}", text(&output.stderr));
+        text(&output.stdout).split_terminator('\0').map(String::from).collect()
+    };
+    let plain = block(&[]);
+    assert!(plain.len() == 14 && plain[1] == "no equals sign" && plain[9].is_empty(), "{plain:?}");
+    let (preload, policy) = ([4, 10], 8);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let (own, trace) = (env!("CARGO_BIN_EXE_faultless"), trace.to_str().unwrap());
+    for verb in [
+        &[own, "run", "--"][..],
+        &[own, "stat", "--"],
+        &[own, "record", "-o", trace, "--"],
+        &[own, "record", "--alloc", "-o", trace, "--"],
+        &[own, "run", "--", own, "stat", "--"],
+    ] {
+        let mut found = block(verb);
+        let ours: Vec<String> = found.split_off(plain.len());
+        let is_ours =
+            |entry: &String| entry.starts_with("FAULTLESS_") || entry.starts_with("PYTHONPERFSUPPORT=");
+        assert!(ours.iter().all(is_ours), "{verb:?}: {ours:?}");
+        assert!(preload.iter().all(|&at| found[at].starts_with("LD_PRELOAD=")), "{verb:?}: {found:?}");
+        if verb.contains(&"run") {
+            assert!(preload.iter().all(|&at| found[at].contains("/preload-")), "{verb:?}: {found:?}");
+            assert_eq!(found[policy], "FAULTLESS_POLICY=thp", "{verb:?}");
+        }
+        for at in preload.into_iter().chain([policy]) {
+            found[at].clone_from(&plain[at]);
+        }
+        assert_eq!(found, plain, "{verb:?}");
+    }
+}

@@ -24,7 +24,7 @@ impl<B: Backend> Pool<B> {
     pub fn prewarm(&self, bytes: usize) -> Populated {
         let mut all = Populated::default();
         if let Some(mut core) = self.core.lock() {
-            core.expected = core.expected.max(bytes / GRANULE_BYTES);
+            core.needed = core.needed.max(bytes / GRANULE_BYTES);
         }
         while all.asked < bytes {
             let slabs = (bytes - all.asked).div_ceil(SLAB_BYTES);

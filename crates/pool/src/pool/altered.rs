@@ -61,7 +61,7 @@ impl<B: Backend> Pool<B> {
                 self.altered_slabs.fetch_sub(1, Relaxed);
             }
         }
-        self.after_free(core, run);
+        self.after_free(core);
         if !self.addresses_are_free() {
             self.release_holes();
         }

@@ -11,8 +11,7 @@ use crate::class::{Run, pieces};
 use crate::density::{Evidence, Inspection, Step, is_dense};
 use crate::pool::Pool;
 use crate::tuning::{
-    AVAILABLE_SHARE, AVAILABLE_SLABS, BEGUN_SHARE, GRANULE_BYTES, HEAD_SLABS, POLL_END_NS, POLL_MAX_NS,
-    POLL_MIN_NS, SLAB_BYTES, SLAB_GRANULES, SPARSE_SHARE,
+    BEGUN_SHARE, GRANULE_BYTES, HEAD_SLABS, POLL_END_NS, POLL_MAX_NS, POLL_MIN_NS, SLAB_BYTES, SLAB_GRANULES,
 };
 
 /// When to inspect fresh memory again.
@@ -36,16 +35,9 @@ enum Outcome {
 }
 
 impl<B: Backend> Pool<B> {
-    /// The slabs of a request for `count` granules that may take huge pages on trust; 0 if the pool does not choose
-    /// pages.
-    pub(super) fn trusted(&self, count: usize) -> usize {
-        if !self.backend.can_advise_thp() {
-            return 0;
-        }
-        if count < AVAILABLE_SLABS * SLAB_GRANULES {
-            return usize::MAX;
-        }
-        (self.backend.available_bytes() / AVAILABLE_SHARE / SLAB_BYTES).max(1)
+    /// Whether `density` chooses the pages of fresh memory.
+    pub(super) fn chooses_pages(&self) -> bool {
+        self.backend.can_advise_thp()
     }
 
     /// Decides what can be decided about fresh memory, and wakes the background thread for the rest.
@@ -104,7 +96,7 @@ impl<B: Backend> Pool<B> {
     }
 
     /// Advises slabs `begin .. end`, and records that.
-    fn advise(&self, begin: usize, end: usize, huge: bool) {
+    pub(super) fn advise(&self, begin: usize, end: usize, huge: bool) {
         if begin >= end {
             return;
         }
@@ -139,23 +131,6 @@ impl<B: Backend> Pool<B> {
             self.advise(first, first + slabs, is_huge);
         }
         is_huge && huge > 0
-    }
-
-    /// Learns from slabs that are about to be purged: dense ones take huge pages the next time, sparse ones never.
-    pub(super) fn learn_density(&self, span: Span) {
-        let (begin, end) = (span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
-        for slab in begin.max(HEAD_SLABS)..end {
-            if self.core.lock().is_none_or(|core| core.slabs.slab(slab).huge) {
-                continue;
-            }
-            let resident = self.backend.resident_bytes(Span { offset: slab * SLAB_BYTES, len: SLAB_BYTES });
-            if is_dense(resident, SLAB_BYTES) {
-                self.advise(slab, slab + 1, true);
-            }
-            if let Some(mut core) = self.core.lock() {
-                core.slabs.slab_mut(slab).sparse = (1..SLAB_BYTES / SPARSE_SHARE).contains(&resident);
-            }
-        }
     }
 
     fn inspect(&self, inspection: Inspection) -> Evidence {

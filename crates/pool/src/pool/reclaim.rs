@@ -2,7 +2,7 @@
 //!
 //! | module | gives back |
 //! |---|---|
-//! | this one | what exceeds the bound (`purge_to_bound`), what is idle (`purge_idle`) |
+//! | this one | what exceeds the bound (`purge_to_bound`), what is idle (`purge_idle`), wherever it lies |
 //! | `decay` | decides how much idle memory goes per tick |
 //! | `pressure` | decides whether memory is short, so that all idle memory goes at once |
 //! | `maintain` | the background thread: decay, pressure, and work ahead of need |
@@ -21,7 +21,6 @@ mod untouched;
 
 use crate::backend::Backend;
 use crate::claim::Claim;
-use crate::class::Run;
 use crate::pool::Pool;
 use crate::tuning::GRANULE_BYTES;
 
@@ -32,7 +31,8 @@ impl<B: Backend> Pool<B> {
         self.core.lock().map_or(0, |mut core| core.idle_since_last_call()) * GRANULE_BYTES
     }
 
-    /// Purges about `bytes` of wholly free slabs, those free for longest first. Returns the bytes purged.
+    /// Purges about `bytes` of free memory, the longest free first: wholly free slabs, then parts of slabs. Returns the
+    /// bytes purged.
     pub fn purge_idle(&self, bytes: usize) -> usize {
         self.empty_front();
         let mut done = 0;
@@ -49,36 +49,32 @@ impl<B: Backend> Pool<B> {
         done
     }
 
-    /// Purges what exceeds the policy's bound. Needed only after [`Pool::defer_purge`]; otherwise `free` does it.
+    /// Purges what exceeds the policy's bound, the front's part included.
     pub fn purge_to_bound(&self) {
         self.empty_front();
-        self.purge_excess((0, 0));
+        self.settle_doubts();
+        self.purge_excess();
     }
 
-    /// Says whether somebody calls [`Pool::purge_to_bound`] regularly from now on. If so, `free` makes no system call
-    /// unless far more is retained than allowed.
-    pub fn defer_purge(&self, deferred: bool) {
-        if let Some(mut core) = self.core.lock() {
-            core.defers_purge = deferred;
-        }
-    }
-
-    /// Purges until no more is retained than allowed. `freed`: a run that was just freed.
-    pub(super) fn purge_excess(&self, freed: Run) {
-        loop {
-            let Some(mut core) = self.core.lock() else { return };
-            let Some(claim) = core.claim_excess(freed) else { return };
-            drop(core);
-            // If the kernel refuses a part of a slab, nothing else is left to purge.
-            if !self.purge(claim) && !claim.is_slabs() {
+    /// Purges until no more is retained than allowed, and offers to the kernel what the control group may need.
+    pub(super) fn purge_excess(&self) {
+        while let Some(claim) = self.core.lock().and_then(|mut core| core.claim_excess()) {
+            let done = match claim.is_offer() {
+                true => self.run(claim, |backend| backend.offer(claim.span()).is_ok()),
+                false => self.purge(claim),
+            };
+            // What it refused to purge is not claimed again.
+            if !done && claim.is_offer() {
                 return;
             }
         }
     }
 
     fn purge(&self, claim: Claim) -> bool {
-        if claim.is_slabs() && self.backend.can_advise_thp() {
-            self.learn_density(claim.span());
+        // A huge page at the next touch, or by khugepaged, would bring more back than the touched pages.
+        if claim.is_huge {
+            let (begin, end) = claim.slabs();
+            self.advise(begin, end, false);
         }
         let done = self.run(claim, |backend| backend.purge(claim.span()).is_ok());
         if done && !self.addresses_are_free() {

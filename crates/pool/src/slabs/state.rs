@@ -4,7 +4,7 @@
 //! Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty        InUse -vacate-> Reserved (its pages moved away)
 //! free -claim-> InUse by a claim -purged-> Reserved
 //!                                -populated, scrubbed-> Zeroed
-//!                                -put back-> as before
+//!                                -put back, offered-> as before
 //! ```
 //! The taker of a Reserved or Zeroed granule may rely on zeroes; the taker of a Dirty one may not.
 //!
@@ -30,6 +30,19 @@ pub(crate) struct Counts {
     pub(crate) dirty: usize,
     pub(crate) zeroed: usize,
     pub(crate) reserved: usize,
+    /// Dirty or zeroed ones that are offered to the kernel.
+    pub(crate) offered: usize,
+}
+
+/// The purge order that a slab is in.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listed {
+    No,
+    /// Wholly free, and some of it resident.
+    Idle,
+    /// Partly used, and some of the rest resident.
+    Part,
 }
 
 impl Counts {
@@ -37,6 +50,7 @@ impl Counts {
         self.dirty += other.dirty;
         self.zeroed += other.zeroed;
         self.reserved += other.reserved;
+        self.offered += other.offered;
     }
 
     pub(crate) fn resident(self) -> usize {
@@ -52,13 +66,14 @@ pub struct Slab {
     /// Content unknown. The bits stay set while the granules are in use: `alloc_zeroed` zeroes only these.
     dirty: u128,
     zeroed: u128,
+    /// Free and resident, and the kernel may take the pages when memory is short.
+    offered: u128,
     /// Neighbours in the purge order as index + 1; 0 is none.
     pub(crate) newer: u32,
     pub(crate) older: u32,
     /// The number of the move that brought its pages here; 0 if they never moved. Equal neighbours are one mapping.
     pub(crate) origin: u16,
-    /// Whether it is in the purge order.
-    pub(crate) listed: bool,
+    pub(crate) listed: Listed,
     /// Whether its free granules are reserved for the growing block in it.
     pub(crate) room: bool,
     /// Whether the kernel refused to purge it since it was last used.
@@ -77,10 +92,11 @@ impl Slab {
         used: 0,
         dirty: 0,
         zeroed: 0,
+        offered: 0,
         newer: 0,
         older: 0,
         origin: 0,
-        listed: false,
+        listed: Listed::No,
         room: false,
         pinned: false,
         huge: false,
@@ -124,6 +140,11 @@ impl Slab {
         !self.used & (self.dirty | self.zeroed)
     }
 
+    /// Free, resident, and not offered to the kernel.
+    pub(crate) fn held(&self) -> u128 {
+        self.retained() & !self.offered
+    }
+
     /// Granules of `mask` whose content was unknown when they were taken.
     pub(crate) fn taken_dirty(&self, mask: u128) -> u128 {
         self.used & self.dirty & mask
@@ -135,6 +156,7 @@ impl Slab {
         let counts = self.counts(mask);
         self.used |= mask;
         self.zeroed &= !mask;
+        self.offered &= !mask;
         self.pinned = false;
         counts
     }
@@ -160,6 +182,7 @@ impl Slab {
             dirty: count(self.dirty & mask),
             zeroed: count(self.zeroed & mask),
             reserved: count(mask & !self.dirty & !self.zeroed),
+            offered: count(self.offered & mask),
         }
     }
 
@@ -179,7 +202,14 @@ impl Slab {
     pub(crate) fn now_zero(&mut self, mask: u128) {
         self.used &= !mask;
         self.dirty &= !mask;
+        self.offered &= !mask;
         self.zeroed |= mask;
+    }
+
+    /// Ends a claim that offered the granules to the kernel: they are free as before.
+    pub(crate) fn now_offered(&mut self, mask: u128) {
+        self.used &= !mask;
+        self.offered |= mask;
     }
 
     /// Ends a claim that purged: the granules become Reserved.
@@ -187,6 +217,7 @@ impl Slab {
         self.used &= !mask;
         self.dirty &= !mask;
         self.zeroed &= !mask;
+        self.offered &= !mask;
     }
 }
 
@@ -201,7 +232,7 @@ mod tests {
         assert_eq!(slab.take(run(0, 4)), Counts { reserved: 4, ..Counts::default() });
         slab.give(run(0, 4));
         assert_eq!(slab.state(3), State::Dirty);
-        assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, zeroed: 0 });
+        assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, ..Counts::default() });
         assert_eq!(slab.taken_dirty(run(2, 4)), run(2, 2));
         assert_eq!(slab.claim(run(0, 2)), Counts { dirty: 2, ..Counts::default() });
         slab.purged(run(0, 2));
@@ -215,7 +246,7 @@ mod tests {
         slab.now_zero(run(0, 1));
         slab.take(run(1, 1));
         slab.give(run(1, 1));
-        assert_eq!(slab.claim(run(0, 3)), Counts { dirty: 1, zeroed: 1, reserved: 1 });
+        assert_eq!(slab.claim(run(0, 3)), Counts { dirty: 1, zeroed: 1, reserved: 1, offered: 0 });
         assert_eq!((slab.free() & run(0, 3), slab.retained()), (0, 0));
         slab.put_back(run(0, 3));
         assert_eq!(
@@ -232,7 +263,7 @@ mod tests {
         slab.claim(run(1, 1));
         slab.now_zero(run(1, 1));
         assert_eq!((slab.free_dirty(), slab.free_zeroed()), (run(0, 1), run(1, 1)));
-        assert_eq!(slab.take(run(0, 2)), Counts { dirty: 1, zeroed: 1, reserved: 0 });
+        assert_eq!(slab.take(run(0, 2)), Counts { dirty: 1, zeroed: 1, ..Counts::default() });
         assert_eq!(slab.taken_dirty(run(0, 2)), run(0, 1), "only the first must be zeroed");
     }
 

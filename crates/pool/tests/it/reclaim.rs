@@ -129,16 +129,47 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
 
 #[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
-fn an_attended_pool_gives_back_when_told() {
+fn what_is_free_beside_a_block_goes_back_too() {
+    let pool = pool(9);
+    let blocks: Vec<_> = (0..72).map(|_| pool.alloc(SLAB / 8).unwrap()).collect();
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        blocks.into_iter().enumerate().partition(|(at, _)| at.is_multiple_of(8));
+    drop(freed);
+    assert_eq!(pool.stats().retained_bytes, 63 * SLAB / 8);
+    assert_eq!(pool.purge_idle(usize::MAX), 63 * SLAB / 8);
+    assert_eq!((pool.stats().retained_bytes, pool.stats().in_use_bytes), (0, 9 * SLAB / 8));
+    drop(kept);
+}
+
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
+#[test]
+fn wholly_free_slabs_go_before_parts() {
+    let pool = pool(4);
+    let filled = |len| {
+        let mut block = pool.alloc(len).unwrap();
+        block.fill(1);
+        block
+    };
+    let [kept, freed, whole] = [SLAB / 2, SLAB / 2, SLAB].map(filled);
+    drop(freed);
+    drop(whole);
+    assert_eq!((pool.purge_idle(1), pool.purge_idle(1), pool.purge_idle(1)), (SLAB, SLAB / 2, 0));
+    drop(kept);
+}
+
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
+#[test]
+fn what_may_be_kept_bounds_every_state() {
     let policy = Policy { retain: Retain { bytes: 4 * SLAB, ..Default::default() }, ..Policy::default() };
-    let pool = Pool::open(Fake::new(9), policy).unwrap();
-    pool.defer_purge(true);
-    leave_idle(&pool, 5 * SLAB);
-    assert_eq!(pool.stats().retained_bytes, 5 * SLAB);
-    pool.purge_to_bound();
-    assert!(pool.stats().retained_bytes <= 4 * SLAB);
-    leave_idle(&pool, 9 * SLAB);
-    assert!(pool.stats().retained_bytes <= 4 * SLAB, "far too much is given back at once");
+    let pool = Pool::open(Fake::new(40), policy).unwrap();
+    for len in [SLAB / 16, SLAB / 4, SLAB, 3 * SLAB] {
+        let blocks: Vec<_> = (0..12).map(|_| pool.alloc(len).unwrap()).collect();
+        let (kept, freed): (Vec<_>, Vec<_>) = blocks.into_iter().enumerate().partition(|(at, _)| at % 3 == 0);
+        drop(freed);
+        assert!(pool.stats().retained_bytes <= 4 * SLAB, "{len}");
+        drop(kept);
+        assert!(pool.stats().retained_bytes <= 4 * SLAB, "{len}");
+    }
 }
 
 /// Checks free memory after the kernel refused to purge it: all of it is still there, and none of it counts as zero.

@@ -40,6 +40,7 @@ fn series(name: &str, means: &Means, rounds: usize) -> Series {
         warm_up: run(90),
         runs: (0..rounds).map(run).collect(),
         fault_seconds: (0..(rounds / 4).max(1)).map(recorded).collect(),
+        end_bytes: vec![((rss - 4.0) * f64::from(1 << 20)) as u64; (rounds / 4).max(1)],
     }
 }
 
@@ -49,20 +50,24 @@ fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
 }
 
 /// Two equally good cures, and one each that is slower, gains little, needs too much memory, has the same
-/// faults, or is uncertain.
+/// faults, is uncertain, or breaks the program.
 pub(super) fn everything() -> Advice {
-    let mut advice = advice(
-        &[
-            ("as it is", Means(263.0, 422.0, 116_312.0, 223.0, 21.5)),
-            ("pool", Means(73.2, 115.0, 700.0, 1.91, 22.4)),
-            ("pool + huge heap", Means(72.2, 113.0, 701.0, 2.45, 22.4)),
-            ("glibc thresholds", Means(119.0, 152.0, 4_673.0, 13.9, 21.7)),
-            ("glibc huge pages", Means(257.0, 411.0, 2_544.0, 94.5, 22.6)),
-            ("greedy", Means(70.0, 110.0, 600.0, 1.5, 40.0)),
-            ("lucky", Means(200.0, 300.0, 116_000.0, 222.0, 21.5)),
-        ],
-        12,
-    );
+    let arms = [
+        ("as it is", Means(263.0, 422.0, 116_312.0, 223.0, 21.5)),
+        ("glibc thresholds", Means(119.0, 152.0, 4_673.0, 13.9, 21.7)),
+        ("glibc huge pages", Means(257.0, 411.0, 2_544.0, 94.5, 22.6)),
+        ("pool", Means(73.2, 115.0, 700.0, 1.91, 22.4)),
+        ("pool + huge heap", Means(72.2, 113.0, 701.0, 2.45, 22.4)),
+        ("greedy", Means(70.0, 110.0, 600.0, 1.5, 40.0)),
+        ("lucky", Means(200.0, 300.0, 116_000.0, 222.0, 21.5)),
+        ("fatal", Means(5.0, 4.0, 100.0, 0.1, 2.5)),
+        ("other words", Means(5.0, 4.0, 100.0, 0.1, 2.5)),
+    ];
+    let mut series: Vec<Series> = arms.iter().map(|(name, means)| series(name, means, 12)).collect();
+    series[7].runs[3].exit = Exit::Signal(11);
+    series[8].runs.iter_mut().for_each(|run| run.stdout_hash = 2);
+    series[4].end_bytes.iter_mut().for_each(|bytes| *bytes += 40 << 20);
+    let mut advice = judge(vec!["./engine".into()], Host::default(), series, 0.5, false).unwrap();
     advice.notes.push("a note of the caller".into());
     advice
 }
@@ -108,7 +113,15 @@ fn a_narrow_reader_gets_narrow_lines_with_every_word() {
     }
     let (short, long) = (Means(263.0, 422.0, 116_312.0, 223.0, 21.5), Means(73.2, 115.0, 700.0, 1.91, 22.4));
     let series = vec![series("./engine --old", &short, 12), series("./engine --new", &long, 12)];
+    let mut broken = series.clone();
+    broken[1].runs[3].exit = Exit::Status(3);
+    narrow(&|width| compare::text(&Comparison::new(Host::default(), &broken), false, width));
+    broken.swap(0, 1);
+    broken.push(broken[1].clone());
+    let said = compare::text(&Comparison::new(Host::default(), &broken), false, None);
+    assert!(said.starts_with("B: no verdict, for runs of A ended differently.\nC: no verdict"), "{said}");
     let mut comparison = Comparison::new(Host::default(), &series);
+    comparison.commands[1].prints_otherwise = true;
     comparison.notes.push(note.into());
     narrow(&|width| compare::text(&comparison, false, width));
     let wide = compare::text(&comparison, false, None);

@@ -2,18 +2,20 @@
 //! that the phrase names decide.
 
 use super::{Reason, Standing};
-use crate::measurement::{Interval, Percent};
-use crate::rounds::{Difference, Figures};
+use crate::measurement::{Count, Interval, Percent};
+use crate::rounds::{Difference, Figures, Mismatch};
 use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY};
 
 /// What became of an arm, why it is not comparable, and the label.
 type Judged = (Option<Standing>, Option<Reason>, String);
 
 /// The standing of an arm beside the baseline, and the label that gives the reason.
-pub(super) fn judged(arm: &Figures, base: &Figures, differs: bool, max_rss_increase: f64) -> Judged {
+pub(super) fn judged(arm: &Figures, base: &Figures, max_rss_increase: f64) -> Judged {
     let not_comparable = |reason, label| (Some(Standing::NotComparable), Some(reason), label);
-    if differs {
-        return not_comparable(Reason::Differs, "not compared: it ends or prints differently".into());
+    if let Some(Mismatch { runs, exit }) = arm.mismatch {
+        let did = exit.map_or("printed something else".into(), |exit| format!("ended with {exit}"));
+        let label = format!("not compared: {runs} of {} {did}", Count(arm.runs.len() as u64).of("run"));
+        return not_comparable(Reason::Differs, label);
     }
     let (Some(wall), Some(cpu)) = (&arm.wall_ns.ratio, &arm.cpu_ns.ratio) else {
         return not_comparable(Reason::NotJudged, "not judged: no round was finished".into());
@@ -94,7 +96,7 @@ mod tests {
     }
 
     fn said(figures: &Figures) -> Judged {
-        judged(figures, &arm((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), false, 0.5)
+        judged(figures, &arm((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), 0.5)
     }
 
     #[test]

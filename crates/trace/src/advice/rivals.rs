@@ -86,7 +86,7 @@ fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> 
     let by_memory = unbeaten(&by_cpu, &less_memory);
     let winner = *by_memory.first()?;
     let why = match winner {
-        _ if winner == level[0] => "the first of them in the table",
+        _ if winner == level[0] => "the simplest to apply",
         _ if winner == by_cpu[0] => "which takes less CPU time",
         _ => "which takes less memory",
     };
@@ -120,7 +120,7 @@ mod tests {
             (advice.winner.unwrap(), advice.choice.unwrap())
         };
         let same = "these two are level: a; b. Recommended: ";
-        assert_eq!(chosen(100, 500), (1, format!("{same}a, the first of them in the table")));
+        assert_eq!(chosen(100, 500), (1, format!("{same}a, the simplest to apply")));
         assert_eq!(chosen(100, 420), (2, format!("{same}b, which takes less memory")));
         assert_eq!(chosen(80, 500), (2, format!("{same}b, which takes less CPU time")));
         assert_eq!(chosen(120, 420).0, 1);

@@ -47,7 +47,8 @@ impl Facts {
     }
 }
 
-/// The baseline first, then every cure that can be tried here.
+/// The baseline first, then every cure that can be tried here, what is simpler to apply first: a variable of the
+/// environment, a preloaded library, both.
 pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, Failure> {
     let Facts { command, own, .. } = facts;
     let cure = |name: &str, what: &str, adopt: String, environment| Way {
@@ -58,20 +59,6 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    if facts.thp {
-        cures.push(cure(
-            "pool",
-            "large blocks from the pool, on huge pages, kept when freed",
-            format!("{own} run -- {command}"),
-            pool(run::Policy::Thp)?,
-        ));
-    }
-    cures.push(cure(
-        "pool, base pages",
-        "large blocks from the pool, kept when freed",
-        format!("{own} run --policy base -- {command}"),
-        pool(run::Policy::Base)?,
-    ));
     if facts.is_glibc {
         cures.push(cure(
             "glibc thresholds",
@@ -87,6 +74,22 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
             format!("GLIBC_TUNABLES={} {command}", shown(HUGE)),
             tunables(HUGE),
         ));
+    }
+    if facts.thp {
+        cures.push(cure(
+            "pool",
+            "large blocks from the pool, on huge pages, kept when freed",
+            format!("{own} run -- {command}"),
+            pool(run::Policy::Thp)?,
+        ));
+    }
+    cures.push(cure(
+        "pool, base pages",
+        "large blocks from the pool, kept when freed",
+        format!("{own} run --policy base -- {command}"),
+        pool(run::Policy::Base)?,
+    ));
+    if facts.thp && facts.is_glibc && facts.has_hugetlb {
         let mut both = pool(run::Policy::Thp)?;
         both.extend(tunables(HUGE));
         cures.push(cure(

@@ -91,7 +91,7 @@ impl Executable {
     pub(super) fn allocator(&self) -> Option<&'static str> {
         let of_file =
             self.binary().and_then(|binary| dynamic(&binary.file, &binary.head)).map(|names| names.names);
-        let preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+        let preloaded = faultless_os::environment::last("LD_PRELOAD").unwrap_or_default();
         let names = [of_file.unwrap_or_default(), preloaded.into_encoded_bytes()];
         let is_named =
             |library: &&str| names.iter().any(|names| holds(names, format!("lib{library}").as_bytes()));

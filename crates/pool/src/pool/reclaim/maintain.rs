@@ -29,10 +29,13 @@ use faultless_os::thread::{Work, has_signal, last_status};
 use super::background::Progress;
 use super::pressure::Pressure;
 use crate::backend::Backend;
+use crate::front;
 use crate::policy::{Prefault, Scrub};
 use crate::pool::Pool;
 use crate::pool::hugepages::Poll;
-use crate::tuning::{AHEAD_BYTES, CLAIM_SLABS, SCRUB_STEPS, SLAB_BYTES, TICK_MIN_NS, TICK_NS, TICKS};
+use crate::tuning::{
+    AHEAD_BYTES, CLAIM_SLABS, GRANULE_BYTES, SCRUB_STEPS, SLAB_BYTES, TICK_MIN_NS, TICK_NS, TICKS,
+};
 use crate::wakeup::{Wakeup, floor_bytes};
 
 impl<B: Backend> Pool<B> {
@@ -97,7 +100,6 @@ impl<B: Backend> Pool<B> {
 
     /// Makes `free` keep the bound, and ask for a thread once there is work.
     fn run_without_thread(&self) {
-        self.defer_purge(false);
         if !self.set_wakeup(Wakeup::of(self.policy)) {
             self.wake_thread();
         }
@@ -106,11 +108,13 @@ impl<B: Backend> Pool<B> {
     /// One round. Returns whether anything is left to do later.
     fn round(&self, progress: &mut Progress, pressure: &dyn Fn() -> Pressure) -> bool {
         let floor = floor_bytes(self.policy);
+        let now = pressure();
+        self.tell_group_left(now.group_left_bytes);
         self.purge_to_bound();
         let is_tick = progress.rounds.is_multiple_of(self.rounds_per_tick());
         progress.rounds += 1;
         progress.round_ns = self.backend.now();
-        let is_short = pressure().memory_is_short;
+        let is_short = now.memory_is_short;
         let excess = if is_short {
             usize::MAX
         } else if is_tick && self.policy.retain.decay_ns.is_some() {
@@ -121,10 +125,18 @@ impl<B: Backend> Pool<B> {
         let purged = self.purge_in_steps(excess);
         progress.decay.purged(purged);
         let wakeup = Wakeup::of(self.policy);
-        // Memory in partly used slabs cannot go before more is freed. Then the pool wakes the thread.
+        // What the kernel refuses cannot go before more is freed. Then the pool wakes the thread.
         let decays = wakeup.decays() && self.stats().retained_bytes > floor;
         let is_behind = !is_short && self.work_ahead(progress, pressure);
         (decays && (purged > 0 || excess == 0)) || is_behind
+    }
+
+    /// Records what the control group leaves, for `free`: it asks no files.
+    fn tell_group_left(&self, bytes: Option<u64>) {
+        if let Some(mut core) = self.core.lock() {
+            core.group_left = bytes.map_or(usize::MAX, |bytes| bytes as usize / GRANULE_BYTES);
+            self.front.narrow(front::share(core.share_of_group().saturating_mul(GRANULE_BYTES)));
+        }
     }
 
     /// How long to wait before the next round; `None` if there need not be one. There is one if the last round left
@@ -137,7 +149,7 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Purges so many bytes of idle slabs, in steps. Returns the bytes purged.
+    /// Purges so many bytes of free memory, in steps. Returns the bytes purged.
     fn purge_in_steps(&self, bytes: usize) -> usize {
         let mut purged = 0;
         while purged < bytes && !self.background.thread.must_stop() {
@@ -216,7 +228,6 @@ impl<B: Backend> Pool<B> {
     /// Permits a background thread again, after `fork`. It is wanted if more is retained than the floor, and than what
     /// could not be purged before.
     pub(in crate::pool) fn allow_thread_after_fork(&self) {
-        self.defer_purge(false);
         if !self.rest() {
             self.wake_thread();
         }
@@ -279,7 +290,6 @@ where
         let mut progress = self.resumed();
         let mut poll = Poll::default();
         let mut look_ns = 0;
-        self.defer_purge(true);
         loop {
             let wakes = thread.wakes();
             if thread.must_stop() {
@@ -310,10 +320,7 @@ where
             }
             match [poll_ns, round_ns].into_iter().flatten().min() {
                 Some(pause_ns) => thread.sleep(wakes, Some(pause_ns.min(TICK_NS))),
-                None if thread.retire(wakes) => {
-                    self.defer_purge(false);
-                    return 0;
-                }
+                None if thread.retire(wakes) => return 0,
                 None => {}
             }
         }
@@ -325,11 +332,11 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use crate::policy::{Policy, Retain};
-    use crate::tuning::{FLOOR_BYTES, GRANULE_BYTES, PARTS, QUIET_TICKS, SLAB_BYTES};
+    use crate::tuning::{FLOOR_BYTES, PARTS, QUIET_TICKS, SLAB_BYTES, SLAB_GRANULES};
 
-    const IDLE: Pressure = Pressure { memory_is_short: false, cpu_is_idle: true };
-    const BUSY: Pressure = Pressure { memory_is_short: false, cpu_is_idle: false };
-    const SHORT: Pressure = Pressure { memory_is_short: true, cpu_is_idle: true };
+    const IDLE: Pressure = Pressure { memory_is_short: false, cpu_is_idle: true, group_left_bytes: None };
+    const BUSY: Pressure = Pressure { cpu_is_idle: false, ..IDLE };
+    const SHORT: Pressure = Pressure { memory_is_short: true, ..IDLE };
     const FLOOR: usize = FLOOR_BYTES / SLAB_BYTES;
 
     /// A pool that keeps that many slabs of free memory.
@@ -398,8 +405,29 @@ mod tests {
 
     #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
-    fn what_lies_in_partly_used_slabs_does_not_keep_the_thread_awake() {
-        let pool = Pool::open(Fake::new(2 * FLOOR + 2), Policy::default()).unwrap();
+    fn what_a_control_group_may_need_is_the_kernels() {
+        let pool = keeping(FLOOR + 8, Policy::default());
+        let near = Pressure { group_left_bytes: Some(32 * SLAB_BYTES as u64), ..BUSY };
+        rounds(&pool, &mut Progress::new(), near, 1);
+        let counts =
+            || pool.core.lock().map(|core| (core.held() / SLAB_GRANULES, core.offered / SLAB_GRANULES));
+        assert_eq!((kept(&pool), counts()), (FLOOR + 8, Some((2, FLOOR + 6))), "a sixteenth is held");
+        pool.alloc(5 * SLAB_BYTES).unwrap().fill(1);
+        assert_eq!(kept(&pool), FLOOR + 8);
+        assert!(counts().is_some_and(|(held, _)| held <= 2), "also when it comes back from use");
+        rounds(&pool, &mut Progress::new(), BUSY, 1);
+        pool.alloc(5 * SLAB_BYTES).unwrap().fill(1);
+        assert!(counts().is_some_and(|(held, _)| held >= 5), "without a limit it is held again");
+        rounds(&pool, &mut Progress::new(), SHORT, 1);
+        assert_eq!(counts(), Some((0, 0)));
+    }
+
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
+    #[test]
+    fn what_the_kernel_refuses_does_not_keep_the_thread_awake() {
+        let fake = Fake::new(2 * FLOOR + 2);
+        fake.refuse_purge();
+        let pool = Pool::open(fake, Policy::default()).unwrap();
         let alloc = |len| {
             let mut block = pool.alloc(len).unwrap();
             block.fill(1);

@@ -14,6 +14,8 @@ pub(crate) struct Pressure {
     pub(crate) memory_is_short: bool,
     /// A processor has nothing to do.
     pub(crate) cpu_is_idle: bool,
+    /// What may still be charged to the control group, in bytes; `None` without a limit, or if nothing is known.
+    pub(crate) group_left_bytes: Option<u64>,
 }
 
 impl Pressure {
@@ -22,11 +24,13 @@ impl Pressure {
         let waits =
             |waiting: Option<Waiting>, limit| waiting.is_some_and(|waiting| waiting >= Waiting(limit));
         let is_near = |group: Group| group.left_bytes() < group.limit_bytes / NEAR_SHARE;
+        let group = may_read.then(pressure::group).flatten();
         Self {
+            group_left_bytes: group.map(|group| group.left_bytes()),
             memory_is_short: may_read
                 && (waits(pressure::memory(), MEMORY_WAITING)
                     || waits(pressure::group_memory(), MEMORY_WAITING)
-                    || pressure::group().is_some_and(is_near)),
+                    || group.is_some_and(is_near)),
             cpu_is_idle: may_read
                 && works_ahead
                 && !waits(pressure::cpu(), CPU_WAITING)

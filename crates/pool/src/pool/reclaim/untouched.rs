@@ -9,7 +9,7 @@ use crate::backend::{Backend, Span};
 use crate::class::{Run, pieces, run, runs};
 use crate::density::is_dense;
 use crate::pool::Pool;
-use crate::tuning::{GAP_GRANULES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES, SPARSE_SHARE};
+use crate::tuning::{GAP_GRANULES, GRANULE_BYTES, SAMPLES, SLAB_GRANULES, SPARSE_GRANULES, SPARSE_SHARE};
 
 impl<B: Backend> Pool<B> {
     /// Whether to look up the residency of memory that is about to be freed.
@@ -18,10 +18,34 @@ impl<B: Backend> Pool<B> {
         fresh && count >= SPARSE_GRANULES
     }
 
+    /// Looks how much of the memory in doubt is still untouched.
+    #[cold]
+    pub(in crate::pool) fn settle_doubts(&self) {
+        let Some(doubts) = self.core.lock().map(|core| core.doubts) else { return };
+        for run in doubts.runs() {
+            let untouched = self.untouched(run);
+            if let Some(mut core) = self.core.lock() {
+                core.doubts.settle(run, untouched);
+            }
+        }
+    }
+
+    /// The untouched granules of a run, judged by a few of its slabs.
+    fn untouched(&self, run: Run) -> usize {
+        let step = pieces(run).count().div_ceil(SAMPLES).max(1);
+        let samples = pieces(run).step_by(step).map(|(slab, first, len)| {
+            let span = Span::of((slab * SLAB_GRANULES + first, len));
+            (self.backend.resident_bytes(span), span.len)
+        });
+        let (resident, all) = samples.fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+        run.1 - run.1 * resident / all.max(1)
+    }
+
     /// Frees a block that was not wholly resident when it was taken.
     #[cold]
     pub(in crate::pool) fn free_fresh(&self, (start, count): Run) {
         self.blocks.clear(start);
+        self.settle_doubts();
         let touched = self.free_by_residency((start, count));
         if let Some(mut core) = self.core.lock() {
             core.sparsity.record(count, touched);
@@ -34,8 +58,10 @@ impl<B: Backend> Pool<B> {
         let mut touched = 0;
         let mut at = start;
         let end = start + count;
+        let uniform = self.is_uniform((start, count));
         while at < end {
-            let (run_end, mut resident) = self.uniform_run(at, end);
+            let (run_end, mut resident) =
+                uniform.map_or_else(|| self.uniform_run(at, end), |kind| (end, kind));
             // A page that was swapped out is not resident either. Only purging makes the whole run read as zero.
             resident = resident || self.backend.purge(Span::of((at, run_end - at))).is_err();
             if resident {
@@ -48,13 +74,34 @@ impl<B: Backend> Pool<B> {
             } else {
                 core.stats.untouched_bytes += ((run_end - at) * GRANULE_BYTES) as u64;
             }
-            self.after_free(core, (at, run_end - at));
+            self.after_free(core);
             at = run_end;
         }
         if touched < count && !self.addresses_are_free() {
             self.release_holes();
         }
         touched
+    }
+
+    /// Whether all of a long run is touched, or none of it worth keeping, judged by a few of its slabs; `None` if these
+    /// differ. A block of any size costs a few calls then: otherwise one per slab, of which a good part is touched.
+    fn is_uniform(&self, (start, count): Run) -> Option<bool> {
+        let (first, end) = (start.div_ceil(SLAB_GRANULES), (start + count) / SLAB_GRANULES);
+        let step = end.saturating_sub(first) / SAMPLES;
+        if step < 2 {
+            return None;
+        }
+        let samples = (0..SAMPLES).map(|at| first + at * step).chain([end - 1]);
+        let mut kinds = samples.map(|slab| {
+            let touched = self.worth_keeping((slab * SLAB_GRANULES, SLAB_GRANULES));
+            match without_short_gaps(touched, SLAB_GRANULES) {
+                0 => Some(false),
+                u128::MAX => Some(true),
+                _ => None,
+            }
+        });
+        let kind = kinds.next().flatten()?;
+        kinds.all(|other| other == Some(kind)).then_some(kind)
     }
 
     /// The end of the granules from `at` on that are all touched, or all untouched; and which.
