@@ -280,7 +280,9 @@ impl<B: Backend> Core<B> {
     fn enter(&mut self, (start, count): Run, request: Request) -> bool {
         let is_new = |slab: &Slab| slab.is_idle() && slab.retained() == 0;
         // Other blocks rarely fill the gaps behind aligned ones.
-        let leaves_gap = count < count.next_multiple_of(request.align) / FULL_SHARE * (FULL_SHARE - 1);
+        // A power of two; `next_multiple_of` would bring a panic for 0 into the interposer.
+        let whole = (count + request.align - 1) & !(request.align - 1);
+        let leaves_gap = count < whole / FULL_SHARE * (FULL_SHARE - 1);
         for (at, _, len) in pieces((start, count)).filter(|&(.., len)| leaves_gap && len < SLAB_GRANULES) {
             let slab = self.slabs.slab_mut(at);
             slab.sparse |= is_new(slab) && len > 0;

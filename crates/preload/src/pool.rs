@@ -17,7 +17,7 @@ use faultless_pool::{Kernel, Page, Pool};
 
 use crate::once::Once;
 use crate::settings::Settings;
-use crate::{Void, behind, next, summary};
+use crate::{Void, behind, next};
 
 static SETTINGS: Once<Settings> = Once::new();
 static POOL: Once<Pool<Kernel>> = Once::new();
@@ -390,9 +390,8 @@ pub(crate) fn confine() {
     if !is_owner() {
         return;
     }
-    let errno = next::errno();
-    summary::confine();
     IS_CONFINED.store(true, Relaxed);
+    let errno = next::errno();
     // A pool that is opened later would need system calls that may be forbidden then.
     if settings().is_some()
         && let Some(pool) = pool()

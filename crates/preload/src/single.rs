@@ -23,7 +23,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::{calls, next, owner, pool};
+use crate::{calls, next, owner, pool, summary};
 
 /// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
@@ -118,6 +118,14 @@ fn confines(option: c_int) -> bool {
     [libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_TSC].contains(&option)
 }
 
+/// Prepares for a sandbox. Keeps errno.
+fn confine() {
+    let errno = next::errno();
+    summary::confine();
+    next::set_errno(errno);
+    pool::confine();
+}
+
 /// prctl(2). The C function is variadic; all arguments are passed in registers.
 ///
 /// # Safety
@@ -131,7 +139,7 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     if confines(option) {
-        pool::confine();
+        confine();
     }
     // SAFETY: forwarded.
     unsafe { calls::prctl(option, second, third, fourth, fifth) }
@@ -246,7 +254,7 @@ unsafe extern "C" fn watched(
         libc::SYS_exit => pool::end_thread(),
         libc::SYS_prctl if !confines(first as c_int) => {}
         libc::SYS_seccomp if first >= ASKS => {}
-        libc::SYS_prctl | libc::SYS_seccomp => pool::confine(),
+        libc::SYS_prctl | libc::SYS_seccomp => confine(),
         _ => return pool::without_thread(forward),
     }
     forward()

@@ -13,8 +13,8 @@ static KEPT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// The name of the process. Writes it into `name`.
 pub(super) fn of_process(name: &mut [u8; BYTES]) -> &[u8] {
     if pool::is_confined() {
-        let words = name.chunks_exact_mut(size_of::<u64>()).zip(&KEPT);
-        words.for_each(|(to, word)| to.copy_from_slice(&word.load(Relaxed).to_ne_bytes()));
+        let kept = KEPT.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
+        name.iter_mut().zip(kept).for_each(|(to, byte)| *to = byte);
     } else {
         ask(name);
     }
