@@ -3,8 +3,9 @@
 //! In: a range of whole pages. Out: nothing, or the error of the call. Each function is one advice; the pool
 //! decides which one pays.
 //!
-//! The calls go to the kernel directly, see `map`. Reference: madvise(2).
+//! The calls go to the kernel directly, see `call`. Reference: madvise(2).
 
+use crate::call::{call, value};
 use crate::error::{Error, Result};
 
 /// What the kernel can be told about a range.
@@ -222,10 +223,10 @@ pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
 /// The range must be mapped by the caller. If the advice gives up the content, the caller must no longer need
 /// it.
 pub(crate) unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
-    let (number, call) = advice.number_and_call();
+    let (number, name) = advice.number_and_call();
     // SAFETY: the caller owns the range.
-    let rc = unsafe { libc::syscall(libc::SYS_madvise, start, len, number) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
+    let answer = unsafe { call!(libc::SYS_madvise, start, len, number) };
+    value(answer, name, len).map(drop)
 }
 
 #[cfg(all(test, not(miri)))]

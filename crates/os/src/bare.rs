@@ -8,8 +8,8 @@
 //! pthread_exit(3), the process would wait for this thread. It would also call malloc and take locks that
 //! fork can lose.
 //!
-//! It does not support thread-local variables of the thread's own code, or library functions that lock or are
-//! cancellation points. What `os` calls for the pool are system calls.
+//! It does not support functions of a library: any of them may be another library's, which has thread-local variables.
+//! What `os` calls for the pool are system calls, see `call`; the compiler calls memcpy(3) and the like.
 //!
 //! References: clone(2), set_tid_address(2), Ulrich Drepper, "ELF Handling For Thread-Local Storage".
 
@@ -19,13 +19,14 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
+use crate::call::{call, process_id};
 use crate::error::{Error, Result};
 use crate::futex::wait;
 use crate::processor::{Processors, thread_pointer};
 use crate::{map, page};
 
-/// What such a thread runs.
-pub(crate) type Entry = extern "C" fn(*mut c_void);
+/// What such a thread runs. It returns the thread's exit status.
+pub(crate) type Entry = extern "C" fn(*mut c_void) -> libc::c_int;
 
 /// Bytes of the stack. The work needs at most 10 KiB, and only used pages become resident.
 const STACK_BYTES: usize = 128 << 10;
@@ -78,7 +79,8 @@ impl Bare {
         unsafe { top.write(entry as usize) };
         // SAFETY: as above.
         unsafe { top.add(1).write(argument as usize) };
-        let mask = Mask::block_all();
+        // Including the signals that the C library reserves, because the library does not know the thread.
+        let mask = Mask::block(u64::MAX);
         let tid = &raw const self.tid;
         // SAFETY: the stack holds the function and its argument; stack and storage are this thread's until the kernel clears `tid`.
         let rc = unsafe { clone(FLAGS, top.cast(), tid, tid, self.pointer.load(Relaxed)) };
@@ -97,7 +99,7 @@ impl Bare {
         for _ in 0..polls {
             let last = self.last.load(Relaxed);
             // SAFETY: signal 0 only asks whether the thread exists.
-            let is_gone = || unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), last, 0) } != 0;
+            let is_gone = || unsafe { call!(libc::SYS_tgkill, process_id(), last, 0) } != 0;
             if self.tid.load(Acquire) == 0 && (last == 0 || is_gone()) {
                 self.last.store(0, Relaxed);
                 return true;
@@ -150,13 +152,13 @@ fn furnish_head(from: usize, to: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 fn furnish_head(_: usize, _: usize) {}
 
-/// Blocks every signal until dropped, including those that the C library reserves, because the library does
-/// not know the thread.
-struct Mask(u64);
+/// Blocks the calling thread's signals until dropped.
+pub(crate) struct Mask(u64);
 
 impl Mask {
-    fn block_all() -> Self {
-        Self(set_mask(u64::MAX))
+    /// Blocks these signals and no others: bit 0 is signal 1.
+    pub(crate) fn block(signals: u64) -> Self {
+        Self(set_mask(signals))
     }
 }
 
@@ -169,9 +171,13 @@ impl Drop for Mask {
 /// The mask that was there before.
 fn set_mask(mask: u64) -> u64 {
     let mut before = 0_u64;
+    // Miri has no signals.
+    if cfg!(miri) {
+        return before;
+    }
     let (new, old) = (&raw const mask, &raw mut before);
     // SAFETY: both sets have the kernel's size, 8 bytes.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, size_of::<u64>()) };
+    unsafe { call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, size_of::<u64>()) };
     before
 }
 
@@ -186,7 +192,8 @@ const FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// clone(2) for a thread. The new thread calls the function on the new stack with its argument, then ends.
+/// clone(2) for a thread. The new thread calls the function on the new stack with its argument, then ends with the
+/// status that it returned.
 /// Returns the new thread's number, or minus errno.
 ///
 /// # Safety
@@ -212,7 +219,7 @@ unsafe extern "C" fn clone(
         "pop rax",
         "pop rdi",
         "call rax",
-        "xor edi, edi",
+        "mov edi, eax",
         "mov eax, {exit}",
         "syscall",
         "ud2",
@@ -233,7 +240,6 @@ unsafe extern "C" fn clone(
         "mov x30, xzr",
         "ldp x1, x0, [sp], #16",
         "blr x1",
-        "mov x0, xzr",
         "mov x8, {exit}",
         "svc 0",
         "brk 1",
@@ -248,7 +254,7 @@ mod tests {
 
     static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-    extern "C" fn observe(argument: *mut c_void) {
+    extern "C" fn observe(argument: *mut c_void) -> libc::c_int {
         // SAFETY: -1 is no descriptor, so the call fails and sets errno.
         unsafe { libc::syscall(libc::SYS_close, -1) };
         // SAFETY: no arguments, and it cannot fail.
@@ -257,6 +263,7 @@ mod tests {
         SEEN[1].store(errno.addr(), Relaxed);
         // SAFETY: this thread's own errno.
         SEEN[2].store(unsafe { *errno } as usize, Relaxed);
+        0
     }
 
     #[test]

@@ -24,6 +24,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use crate::call::{call, process_id};
 use crate::journal::Writer;
 use crate::processor::thread_pointer;
 use crate::{map, page};
@@ -86,13 +87,13 @@ fn set(place: &AtomicU32, value: usize) {
 fn process() -> u32 {
     let word = PROCESS.load(Acquire);
     if word.is_null() {
-        return std::process::id();
+        return process_id();
     }
     // SAFETY: `prepare` mapped it for good; the kernel only zeroes it, in another process.
     let word = unsafe { &*word };
     match word.load(Relaxed) {
         0 => {
-            let pid = std::process::id();
+            let pid = process_id();
             word.store(pid, Relaxed);
             pid
         }
@@ -107,7 +108,7 @@ pub fn writer() -> Writer {
         return Writer { pid, tid: known as u32 };
     }
     // SAFETY: gettid has no arguments and cannot fail.
-    let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let tid = unsafe { call!(libc::SYS_gettid) } as u32;
     set(&WRITER, (u64::from(pid) << 32 | u64::from(tid)) as usize);
     Writer { pid, tid }
 }

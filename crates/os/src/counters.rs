@@ -2,11 +2,24 @@
 //!
 //! In: nothing, or a process or thread. Out: nanoseconds, ticks and fault counts.
 
+use crate::call::call;
 use crate::error::{Error, Result};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the clock that every record and level carries.
 pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The same clock, asked by a system call, from any thread. The C library's function may be somebody else's, who sets
+/// the clock or needs thread-local variables, and reads a register that a program may forbid itself (PR_SET_TSC).
+pub fn kernel_now_ns() -> u64 {
+    if cfg!(miri) {
+        return now_ns();
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write of one timespec.
+    unsafe { call!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
+    in_ns(time)
 }
 
 /// CPU time of this process, user and system, in nanoseconds.
@@ -24,6 +37,10 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: `time` is valid for a write of one timespec; an unknown clock would return an error, not fault.
     let rc = unsafe { libc::clock_gettime(clock, &raw mut time) };
     debug_assert_eq!(rc, 0, "both clocks exist on every Linux this crate builds for");
+    in_ns(time)
+}
+
+fn in_ns(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

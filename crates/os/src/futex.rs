@@ -1,11 +1,13 @@
 //! Sleeping on a word, and waking sleepers.
 //!
 //! In: a word of this process's memory. Out: nothing. A sleeper may wake for other reasons (a signal, a
-//! change before it slept), so callers must check again. errno may change.
+//! change before it slept), so callers must check again. errno stays as it is.
 //!
 //! Reference: futex(2).
 
 use std::sync::atomic::AtomicU32;
+
+use crate::call::call;
 
 /// Sleeps while the word is `value`, at most for `limit_ns`.
 pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: Option<u64>) {
@@ -16,7 +18,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: Option<u64>) {
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the word and the time outlive the call, which reads them.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), WAIT, value, limit) };
+    unsafe { call!(libc::SYS_futex, word.as_ptr(), WAIT, value, limit) };
 }
 
 /// Wakes one sleeper.
@@ -34,5 +36,5 @@ const WAKE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 
 fn wake(word: &AtomicU32, count: i32) {
     // SAFETY: only the address of the word is used.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), WAKE, count) };
+    unsafe { call!(libc::SYS_futex, word.as_ptr(), WAKE, count) };
 }

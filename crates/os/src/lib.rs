@@ -9,6 +9,7 @@ pub mod activity;
 pub mod advise;
 pub mod balloon;
 mod bare;
+pub mod call;
 pub mod caller;
 pub mod close;
 pub mod counters;

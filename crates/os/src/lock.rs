@@ -18,6 +18,7 @@ use std::sync::atomic::{
 };
 
 use crate::futex;
+use crate::processor::thread_pointer;
 
 const FREE: u32 = 0;
 /// Flag beside the owner: a thread may be sleeping.
@@ -155,13 +156,11 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// Identifies this thread by the page of its errno: no system call, and the same in a child of `fork`. Stacks
-/// are larger than a page, so no two threads share a value within 4 TiB of addresses. Neither [`FREE`] nor
+/// Identifies this thread by the page of its thread pointer: no system call, and the same in a child of `fork`.
+/// Stacks are larger than a page, so no two threads share a value within 4 TiB of addresses. Neither [`FREE`] nor
 /// [`AWAITED`].
 fn me() -> u32 {
-    // SAFETY: no arguments, and it cannot fail.
-    let errno = unsafe { libc::__errno_location() }.addr();
-    (errno >> 12 << 2) as u32 | 2
+    (thread_pointer() >> 12 << 2) as u32 | 2
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 //! In: addresses and lengths in bytes, whole base pages. Out: addresses, or the error of the call. It keeps
 //! no list of its mappings and frees nothing on its own; the caller owns the range.
 //!
-//! The calls go to the kernel directly, because the interposer replaces the C functions of these names to see
-//! the program's calls.
+//! The calls go to the kernel directly (`call`): the interposer replaces the C functions of these names to see the
+//! program's calls.
 //!
 //! References: mmap(2), mprotect(2), mremap(2), munmap(2), getrlimit(2), sysinfo(2).
 
+use crate::call::{call, value};
 use crate::error::{Error, Result};
 
 const NOTHING: libc::c_int = libc::PROT_NONE;
@@ -68,13 +69,11 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
 pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
     let from = hugetlb(len, page_bytes)?;
     // SAFETY: `from` was mapped above and is not shared; the caller gives up what is at the target.
-    if unsafe { remap(from, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start) } {
-        return Ok(());
-    }
-    let error = Error::last_for("mremap(MREMAP_FIXED", len);
-    // SAFETY: still there, still not shared.
-    let _ = unsafe { release(from, len) };
-    Err(error)
+    let moved = unsafe { remap(from, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start) };
+    value(moved, "mremap(MREMAP_FIXED", len).map(drop).inspect_err(|_| {
+        // SAFETY: still there, still not shared.
+        let _ = unsafe { release(from, len) };
+    })
 }
 
 /// New private memory, readable and writable, mapped with MAP_POPULATE.
@@ -96,8 +95,8 @@ pub fn populated(len: usize) -> Result<usize> {
 /// The range must be whole pages owned by the caller, and nothing may use it until it has its rights again.
 pub unsafe fn protect(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller owns the range and it is unused meanwhile.
-    let rc = unsafe { change_rights(start, len, NOTHING) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_NONE", len)) }
+    let answer = unsafe { call!(libc::SYS_mprotect, start, len, NOTHING) };
+    value(answer, "mprotect(PROT_NONE", len).map(drop)
 }
 
 /// Makes reserved bytes readable and writable; they read as zero.
@@ -109,8 +108,8 @@ pub unsafe fn protect(start: usize, len: usize) -> Result<()> {
 /// `start .. start + len` must be whole pages that the caller reserved.
 pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller owns the range; more rights on it break no assumption.
-    let rc = unsafe { change_rights(start, len, READ_WRITE) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_READ|PROT_WRITE", len)) }
+    let answer = unsafe { call!(libc::SYS_mprotect, start, len, READ_WRITE) };
+    value(answer, "mprotect(PROT_READ|PROT_WRITE", len).map(drop)
 }
 
 /// Moves the pages of `from` to `to` without copying; `from` stays mapped and reads as zero afterwards.
@@ -128,7 +127,7 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: the caller owns both ranges and no reference into them is live.
     let moved = unsafe { remap(from, len, flags, to) };
-    if moved { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
+    value(moved, "mremap(MREMAP_DONTUNMAP", len).map(drop)
 }
 
 /// Whether [`move_pages`] works here, tried on two pages of its own. Older kernels refuse it. QEMU's
@@ -136,11 +135,9 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
 pub fn pages_can_move() -> bool {
     let page = crate::page::size();
     let Ok(start) = anonymous(2 * page) else { return false };
-    let mut resident = 0_u8;
     // SAFETY: both pages were mapped above and are not shared.
     let moved = unsafe { move_pages(start, start + page, page) }.is_ok();
-    // SAFETY: mincore reads no memory at the address, and `resident` holds the byte that one page needs.
-    let kept = unsafe { libc::mincore(start as *mut libc::c_void, page, &raw mut resident) } == 0;
+    let kept = residency(start, &mut [0]).is_ok();
     // A refused move may have unmapped its target, and another thread may have mapped something there since.
     // So the target is left alone.
     let ours = if moved { 2 * page } else { page };
@@ -200,8 +197,8 @@ pub unsafe fn renew(start: usize, len: usize) -> Result<()> {
 pub fn residency(start: usize, pages: &mut [u8]) -> Result<()> {
     let len = pages.len() * crate::page::size();
     // SAFETY: mincore reads no memory at the address, and there is a byte for every page.
-    let rc = unsafe { libc::mincore(start as *mut libc::c_void, len, pages.as_mut_ptr()) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for("mincore", len)) }
+    let answer = unsafe { call!(libc::SYS_mincore, start, len, pages.as_mut_ptr()) };
+    value(answer, "mincore", len).map(drop)
 }
 
 /// How many bytes of a range of whole pages are resident; pages that can't be queried count as not resident.
@@ -231,8 +228,8 @@ pub fn resident_bytes(start: usize, len: usize) -> usize {
 /// `start .. start + len` must be whole pages owned by the caller, and nothing may use them again.
 pub unsafe fn release(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller gives up the range.
-    let rc = unsafe { libc::syscall(libc::SYS_munmap, start, len) };
-    if rc == 0 { Ok(()) } else { Err(Error::last_for("munmap", len)) }
+    let answer = unsafe { call!(libc::SYS_munmap, start, len) };
+    value(answer, "munmap", len).map(drop)
 }
 
 /// Whether executable mappings below this path are forbidden (mounted `noexec`); false if unknown.
@@ -255,8 +252,8 @@ pub fn address_space_limit() -> Option<usize> {
 pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is valid for one rlimit.
-    let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };
-    (rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
+    let answer = unsafe { call!(libc::SYS_prlimit64, 0, resource, 0, &raw mut limit) };
+    (answer == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
 /// The machine's memory in bytes, from sysinfo(2): no file is read and nothing is allocated.
@@ -275,8 +272,8 @@ pub fn memory_and_swap_bytes() -> Option<usize> {
 fn memory() -> Option<[usize; 2]> {
     let mut info = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the pointer is valid for one sysinfo.
-    let rc = unsafe { libc::sysinfo(info.as_mut_ptr()) };
-    if rc != 0 {
+    let answer = unsafe { call!(libc::SYS_sysinfo, info.as_mut_ptr()) };
+    if answer != 0 {
         return None;
     }
     // SAFETY: all-zero is a valid sysinfo, and the kernel has filled it in.
@@ -291,30 +288,17 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // The kernel reads the sixth argument in full width.
-    let offset: libc::c_long = 0;
     // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
-    let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, offset) };
-    if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
+    value(unsafe { call!(libc::SYS_mmap, at, len, rights, flags, -1_i32, 0) }, "mmap", len)
 }
 
-/// mremap(2) with MREMAP_FIXED. Returns whether the whole range moved.
+/// mremap(2) with MREMAP_FIXED.
 ///
 /// # Safety
 /// The caller gives up the target's content, and nothing uses the source meanwhile.
-unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool {
+unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> isize {
     // SAFETY: forwarded.
-    let moved = unsafe { libc::syscall(libc::SYS_mremap, from, len, len, flags, to) };
-    moved as usize == to
-}
-
-/// mprotect(2); 0 on success.
-///
-/// # Safety
-/// The caller owns the range, and nothing depends on rights that it takes away.
-unsafe fn change_rights(start: usize, len: usize, rights: libc::c_int) -> libc::c_long {
-    // SAFETY: forwarded.
-    unsafe { libc::syscall(libc::SYS_mprotect, start, len, rights) }
+    unsafe { call!(libc::SYS_mremap, from, len, len, flags, to) }
 }
 
 #[cfg(all(test, not(miri)))]

@@ -85,7 +85,10 @@ impl Processors {
 #[inline]
 pub(crate) fn thread_pointer() -> usize {
     #[cfg(miri)]
-    return 0;
+    {
+        // SAFETY: no arguments, and it cannot fail.
+        unsafe { libc::__errno_location() }.addr()
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let pointer: usize;

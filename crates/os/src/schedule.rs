@@ -13,6 +13,8 @@
 
 use std::marker::PhantomData;
 
+use crate::call::call;
+
 /// Length of a time slice, ns: the shortest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
 
@@ -80,8 +82,8 @@ pub(crate) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most so many bytes into `set`.
-    let found = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-    (found == 0).then_some(set)
+    let found = unsafe { call!(libc::SYS_sched_getaffinity, 0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    (found > 0).then_some(set)
 }
 
 fn allow(set: &libc::cpu_set_t) -> bool {

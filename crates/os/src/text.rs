@@ -5,23 +5,24 @@
 
 use std::ffi::CStr;
 
+use crate::call::call;
+
 /// Longest path accepted; a cgroup below a few dozen slices stays far shorter.
 pub(crate) const PATH_BYTES: usize = 512;
 
 /// Reads as much of a file as fits into `buffer`.
 #[inline(never)]
 pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    // The C library's functions of these names are cancellation points, which malloc must not have.
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path is a C string, and no descriptor is inherited.
-    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
+    let file = unsafe { call!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
     if file < 0 {
         return None;
     }
     // SAFETY: the buffer is valid for a write of its length.
-    let len = unsafe { libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), buffer.len()) };
+    let len = unsafe { call!(libc::SYS_read, file, buffer.as_mut_ptr(), buffer.len()) };
     // SAFETY: opened above, closed once.
-    unsafe { libc::syscall(libc::SYS_close, file) };
+    unsafe { call!(libc::SYS_close, file) };
     buffer.get(..usize::try_from(len).ok()?)
 }
 

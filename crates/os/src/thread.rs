@@ -4,6 +4,10 @@
 //! signal, preempts no other thread (SCHED_BATCH), sleeps on a futex, has no capabilities and holds none of
 //! the program's descriptors.
 //!
+//! A library may signal every thread in /proc/self/task and wait until each one has answered or is gone, as
+//! libpsx does. The handler would run without thread-local storage, so the thread does not answer: it ends
+//! ([`has_signal`], [`Background::leave`]).
+//!
 //! ```text
 //! None -start-> Starting -> Running -retire-> None        Running -stop-> Stopping -> Stopped -allow-> None
 //! ```
@@ -22,14 +26,14 @@
 //! References: clone(2), sched(7), close_range(2), capset(2), nptl(7).
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
-use crate::bare::Bare;
+use crate::bare::{Bare, Mask};
+use crate::call::{call, process_id};
 use crate::error::Result;
 use crate::futex::{wait, wake_all};
 
@@ -46,9 +50,11 @@ const POLL_NS: u64 = 50_000;
 
 /// What a background thread does.
 pub trait Work: Sync + 'static {
-    /// The thread's whole life. Return when [`Background::must_stop`] or [`Background::retire`] says so. The
-    /// thread has no thread-local variables of the C library: call only `os`.
-    fn work(&'static self);
+    /// The thread's whole life. Return when [`Background::must_stop`], [`Background::retire`] or
+    /// [`Background::leave`] says so. The thread has no thread-local variables of the C library: call only `os`.
+    ///
+    /// Returns the thread's exit status, which matters only if it is the last one, see [`last_status`].
+    fn work(&'static self) -> i32;
 }
 
 /// At most one thread, and the way to wake it.
@@ -93,7 +99,7 @@ impl Background {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
-        let pid = std::process::id();
+        let pid = process_id();
         if self.pid.swap(pid, Relaxed) != pid {
             self.bare.forget();
         }
@@ -117,13 +123,13 @@ impl Background {
         yield_to_the_running();
         drop_capabilities();
         // SAFETY: the name is a C string of less than 16 bytes.
-        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"faultless".as_ptr()) };
+        unsafe { call!(libc::SYS_prctl, libc::PR_SET_NAME, c"faultless".as_ptr()) };
         /// Linux 5.9.
         const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
         // With this flag the new table copies nothing that would be closed at once, so no pipe stays open
         // longer.
         // SAFETY: three integers; the descriptors closed are those of this thread's new, private table.
-        unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 }
+        unsafe { call!(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 }
     }
 
     /// For the thread itself: how often it was woken. Read it before looking for work, and pass it to `sleep`
@@ -152,11 +158,20 @@ impl Background {
         self.wakes.load(SeqCst) == seen || !self.swap(NONE, RUNNING)
     }
 
-    /// Wakes the thread. Returns whether there is one.
+    /// For the thread itself, if it cannot stay: whether it has to return without being told. False if it was told to
+    /// end.
+    pub fn leave(&self) -> bool {
+        self.swap(RUNNING, NONE)
+    }
+
+    /// Wakes the thread. Returns whether there is one; without one, it makes no system call.
     pub fn wake(&self) -> bool {
         self.wakes.fetch_add(1, SeqCst);
-        wake_all(&self.wakes);
-        self.is_started()
+        let is_started = self.is_started();
+        if is_started {
+            wake_all(&self.wakes);
+        }
+        is_started
     }
 
     /// Ends the thread, waits until the kernel has removed it, and prevents a new start before
@@ -165,12 +180,13 @@ impl Background {
         loop {
             match self.state.load(Acquire) {
                 // A process made by a bare clone(2) may share this memory with the one that has the thread.
-                RUNNING if self.pid.load(Relaxed) != std::process::id() => return false,
+                RUNNING if self.pid.load(Relaxed) != process_id() => return false,
                 RUNNING => {
                     let _quiet = Quiet::begin();
                     if self.swap(RUNNING, STOPPING) {
                         self.stop.store(true, Release);
-                        self.wake();
+                        self.wakes.fetch_add(1, SeqCst);
+                        wake_all(&self.wakes);
                         self.bare.is_over(POLLS, POLL_NS);
                         self.change_to(STOPPED);
                         return true;
@@ -205,25 +221,46 @@ impl Background {
     }
 }
 
-extern "C" fn enter<W: Work>(work: *mut c_void) {
+extern "C" fn enter<W: Work>(work: *mut c_void) -> libc::c_int {
     // SAFETY: `start` passes a reference that lives as long as the program.
     let work: &'static W = unsafe { &*work.cast::<W>() };
-    work.work();
+    work.work()
 }
 
-/// Whether the calling thread is the last one: the process's first thread has ended, and there is no other.
-pub fn is_last() -> bool {
-    let mut buffer = [0; 512];
-    let text = crate::text::read(c"/proc/self/stat", &mut buffer);
-    text.is_some_and(|text| threads(text) == Some((b'Z', 2)))
+/// If the calling thread is the last one, the exit status of the process's first thread; that one has ended, and there
+/// is no other.
+///
+/// The process ends with its last thread. Since Linux 5.18 that thread's status is the process's; before, the first
+/// thread's is.
+pub fn last_status() -> Option<i32> {
+    last(crate::text::read(c"/proc/self/stat", &mut [0; 512])?)
 }
 
-/// The state of the first thread and the number of threads in /proc/PID/stat, proc_pid_stat(5): fields 3 and 20.
-fn threads(text: &[u8]) -> Option<(u8, u64)> {
+/// The first thread's exit status in /proc/PID/stat, if it has ended and there is one other thread. proc_pid_stat(5):
+/// fields 3, 20 and 52, which holds a status as of wait(2).
+fn last(text: &[u8]) -> Option<i32> {
     let behind_name = text.get(text.iter().rposition(|&byte| byte == b')')? + 2..)?;
     let mut fields = behind_name.split(|&byte| byte == b' ');
-    let state = *fields.next()?.first()?;
-    Some((state, crate::text::number(fields.nth(16)?)?.0))
+    let (state, threads, status) = (fields.next()?, fields.nth(16)?, fields.nth(31)?);
+    let is_last = state == b"Z" && threads == b"2";
+    is_last.then_some((crate::text::number(status)?.0 >> 8 & 0xff) as i32)
+}
+
+/// Whether a signal waits for the calling thread, which blocks it. Only for a thread that may open files.
+pub fn has_signal() -> bool {
+    let mut pending = 0_u64;
+    // SAFETY: the set has the kernel's size, 8 bytes.
+    let answer = unsafe { call!(libc::SYS_rt_sigpending, &raw mut pending, size_of::<u64>()) };
+    // Those that wait for any thread of the process are in the set too, and may wait for long.
+    answer == 0
+        && pending != 0
+        && is_signalled(crate::text::read(c"/proc/thread-self/status", &mut [0; 2048]))
+}
+
+/// Whether `SigPnd:` in /proc/PID/task/TID/status, proc_pid_status(5), names a signal.
+fn is_signalled(text: Option<&[u8]>) -> bool {
+    let set = text.and_then(|text| crate::text::after(text, b"\nSigPnd:\t"));
+    set.is_some_and(|set| set.iter().take_while(|&&byte| byte != b'\n').any(|&byte| byte != b'0'))
 }
 
 /// Lets other threads run for a moment, even with lower priority. errno may change.
@@ -233,34 +270,16 @@ pub fn pause() {
 
 /// Blocks the calling thread's signals until dropped, except those that the C library needs: setuid(2) uses
 /// one to reach every thread.
-pub struct Quiet(libc::sigset_t);
+pub struct Quiet {
+    _mask: Mask,
+}
 
 impl Quiet {
     /// From now on.
     pub fn begin() -> Self {
-        let (mut all, mut before) =
-            (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
-        // Miri has no signals.
-        if cfg!(miri) {
-            // SAFETY: all-zero is a valid sigset_t.
-            return Self(unsafe { before.assume_init() });
-        }
-        // SAFETY: the pointer is valid for one sigset_t.
-        unsafe { libc::sigfillset(all.as_mut_ptr()) };
-        // SAFETY: a full set, and a place for the old one.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-        // SAFETY: all-zero is a valid sigset_t, and the call has filled it in.
-        Self(unsafe { before.assume_init() })
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        if cfg!(miri) {
-            return;
-        }
-        // SAFETY: the set that was there before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        /// Signals 32 and 33, which glibc and musl use between their threads.
+        const LIBRARYS: u64 = 0b11 << 31;
+        Self { _mask: Mask::block(!LIBRARYS) }
     }
 }
 
@@ -269,7 +288,7 @@ impl Drop for Quiet {
 fn yield_to_the_running() {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
-    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
+    unsafe { call!(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
 }
 
 /// Drops the calling thread's capabilities (capset(2), version 3): its work needs none.
@@ -277,7 +296,7 @@ fn drop_capabilities() {
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0_u32; 6];
     // SAFETY: the kernel reads both; they have the sizes that version 3 asks for, and 0 is the calling thread.
-    unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    unsafe { call!(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
 }
 
 #[cfg(all(test, not(miri)))]
@@ -295,7 +314,7 @@ mod tests {
     }
 
     impl Work for Probe {
-        fn work(&'static self) {
+        fn work(&'static self) -> i32 {
             if self.background.settle() {
                 // Only the descriptor that lists the directory.
                 let count = std::fs::read_dir("/proc/thread-self/fd").unwrap().count();
@@ -310,7 +329,7 @@ mod tests {
             loop {
                 let seen = self.background.wakes();
                 if self.background.must_stop() {
-                    return;
+                    return 0;
                 }
                 self.rounds.fetch_add(1, Release);
                 self.background.sleep(seen, None);
@@ -362,11 +381,32 @@ mod tests {
     }
 
     #[test]
-    fn the_first_threads_state_and_the_number_of_threads_stand_behind_the_name() {
-        let text = b"7 (a) b) Z 1 7 7 0 -1 4194560 90 0 0 0 1 2 3 4 20 0 2 0 99 0 0\n";
-        assert_eq!(threads(text), Some((b'Z', 2)));
-        assert_eq!(threads(b"7 (a"), None);
-        assert!(!is_last());
+    fn the_last_thread_learns_the_first_ones_status() {
+        let text = |state: char, threads: u32| {
+            let before = format!("7 (a) b) {state} 1 7 7 0 -1 4194560 90 0 0 0 1 2 3 4 20 0 {threads} 0 99");
+            format!("{before}{} 768\n", " 0".repeat(29))
+        };
+        assert_eq!(last(text('Z', 2).as_bytes()), Some(3));
+        assert_eq!(last(text('Z', 3).as_bytes()), None);
+        assert_eq!(last(text('S', 2).as_bytes()), None);
+        assert_eq!(last(b"7 (a"), None);
+        assert_eq!(last_status(), None);
+    }
+
+    #[test]
+    fn a_signal_for_this_thread_is_told_from_one_for_the_process() {
+        assert!(is_signalled(Some(b"Name:\ta\nSigPnd:\t0000000100000000\nShdPnd:\t0\n")));
+        assert!(!is_signalled(Some(b"Name:\ta\nSigPnd:\t0000000000000000\nShdPnd:\t1\n")));
+        assert!(!is_signalled(Some(b"Name:\ta\n")) && !is_signalled(None));
+        std::thread::spawn(|| {
+            std::mem::forget(Mask::block(u64::MAX));
+            assert!(!has_signal());
+            // SAFETY: this thread blocks the signal, and ends with it.
+            unsafe { call!(libc::SYS_tkill, call!(libc::SYS_gettid), libc::SIGUSR1) };
+            assert!(has_signal());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
@@ -400,7 +440,7 @@ mod tests {
         probe.background.pid.store(1, Relaxed);
         assert!(!probe.background.stop());
         assert!(probe.background.is_started());
-        probe.background.pid.store(std::process::id(), Relaxed);
+        probe.background.pid.store(process_id(), Relaxed);
         assert!(probe.background.stop());
     }
 }

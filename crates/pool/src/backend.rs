@@ -192,6 +192,16 @@ pub trait Backend {
     /// Gives everything back. The pool that owns the backend is gone.
     fn release(&self);
 
+    /// From now on makes only the system calls that every malloc makes (mmap, munmap, mremap), and reads no clock: a
+    /// sandbox may kill the process for others. Memory is purged by mapping it anew. What it cannot know without a call
+    /// it answers so that nothing depends on it.
+    fn confine(&self) {}
+
+    /// Whether it was confined.
+    fn is_confined(&self) -> bool {
+        false
+    }
+
     /// Nanoseconds of a monotonic clock. A cost model's clock is virtual.
     fn now(&self) -> u64;
 }

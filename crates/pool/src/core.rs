@@ -252,7 +252,7 @@ impl<B: Backend> Core<B> {
     /// Takes a free, usable run.
     fn take(&mut self, run: Run, request: Request) -> Allocation {
         self.slabs.rise(run.0 / SLAB_GRANULES);
-        let takes_huge = request.by_density && !self.sparsity.is_hardly_touched(run.1);
+        let takes_huge = request.by_density && !self.sparsity.is_sparse(run.1);
         let is_unknown = takes_huge && self.enter(run, request);
         let counts = self.slabs.change(run, Slab::take);
         self.in_use += run.1;
@@ -281,7 +281,9 @@ impl<B: Backend> Core<B> {
     fn enter(&mut self, (start, count): Run, request: Request) -> bool {
         let is_new = |slab: &Slab| slab.is_idle() && slab.retained() == 0;
         // Other blocks rarely fill the gaps behind aligned ones.
-        let leaves_gap = count < count.next_multiple_of(request.align) / FULL_SHARE * (FULL_SHARE - 1);
+        // A power of two; `next_multiple_of` would bring a panic for 0 into the interposer.
+        let whole = (count + request.align - 1) & !(request.align - 1);
+        let leaves_gap = count < whole / FULL_SHARE * (FULL_SHARE - 1);
         for (at, _, len) in pieces((start, count)).filter(|&(.., len)| leaves_gap && len < SLAB_GRANULES) {
             let slab = self.slabs.slab_mut(at);
             slab.sparse |= is_new(slab) && len > 0;

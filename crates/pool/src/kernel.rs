@@ -11,7 +11,7 @@ mod inject;
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::{advise, counters, map, page, pressure, zero};
 
@@ -39,6 +39,7 @@ pub struct Kernel {
     /// Whether page tables can be moved. After a refusal there are no more attempts, because each may cost the target;
     /// see `relocate`.
     movable: AtomicU8,
+    confined: AtomicBool,
     injector: Injector,
 }
 
@@ -212,6 +213,14 @@ impl Kernel {
         done
     }
 
+    /// Whether madvise(2) may be called for anything but giving memory back.
+    fn permit_advice(&self) -> crate::Result<()> {
+        if self.is_confined() {
+            return Err(faultless_os::Error::new("madvise in a sandbox", EPERM).into());
+        }
+        self.injector.permit(Call::Advise)
+    }
+
     /// The address of a span, if it is mapped.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
@@ -252,6 +261,8 @@ const MOVABLE: u8 = 1;
 const IMMOVABLE: u8 = 2;
 /// The error for a lack of addresses.
 const ENOMEM: i32 = 12;
+/// The error for calls that a sandbox may not allow.
+const EPERM: i32 = 1;
 /// The kernel's error for calls that hugetlb pages do not allow.
 const EINVAL: i32 = 22;
 
@@ -309,7 +320,7 @@ impl Backend for Kernel {
     }
 
     fn populate(&self, span: Span) -> crate::Result<()> {
-        self.injector.permit(Call::Advise)?;
+        self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range, which this value owns.
         unsafe { advise::populate(start, span.len) }.map_err(Error::from)
@@ -320,6 +331,9 @@ impl Backend for Kernel {
     }
 
     fn resident_bytes(&self, span: Span) -> usize {
+        if self.is_confined() {
+            return span.len;
+        }
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
@@ -328,7 +342,7 @@ impl Backend for Kernel {
     }
 
     fn advise(&self, span: Span, huge: bool) -> crate::Result<()> {
-        self.injector.permit(Call::Advise)?;
+        self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         let advised = if huge {
             // SAFETY: inside the range, which this value owns.
@@ -344,6 +358,9 @@ impl Backend for Kernel {
     }
 
     fn available_bytes(&self) -> usize {
+        if self.is_confined() {
+            return usize::MAX;
+        }
         let group = pressure::group().map(|group| group.left_bytes());
         let available = group.into_iter().chain(pressure::available_bytes()).min();
         available.map_or(usize::MAX, |bytes| bytes as usize)
@@ -351,7 +368,7 @@ impl Backend for Kernel {
 
     fn residency(&self, span: Span) -> Residency {
         let all = Residency { granules: run(0, span.len / GRANULE_BYTES), bytes: span.len };
-        let Some(start) = self.address(span) else { return all };
+        let Some(start) = self.address(span).filter(|_| !self.is_confined()) else { return all };
         let page_log2 = page::size().trailing_zeros();
         // One byte per page; pages have at least 4 KiB.
         let mut pages = [0_u8; SLAB_BYTES >> 12];
@@ -385,7 +402,8 @@ impl Backend for Kernel {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
         // hugetlb pages never move this way, and kernels up to 6.16 unmap whole pages at the target before they refuse.
-        if by_pages && !self.is_hugetlb() && self.moves_pages() && self.injector.permit(Call::Remap).is_ok() {
+        let may_move = by_pages && !self.is_hugetlb() && !self.is_confined();
+        if may_move && self.moves_pages() && self.injector.permit(Call::Remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
@@ -412,25 +430,32 @@ impl Backend for Kernel {
         }
         self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
-        // SAFETY: inside the range; the pool purges only free granules.
+        if self.is_confined() {
+            // SAFETY: inside the range; the pool purges only free granules.
+            return unsafe { map::renew(start, span.len) }.map_err(Error::from);
+        }
+        // SAFETY: as above.
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
     fn offer(&self, span: Span) -> crate::Result<()> {
-        self.injector.permit(Call::Advise)?;
+        self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool offers only free granules.
         unsafe { advise::offer(start, span.len) }.map_err(Error::from)
     }
 
     fn withhold(&self, span: Span) -> crate::Result<()> {
-        self.injector.permit(Call::Advise)?;
+        self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool withholds only free slabs.
         unsafe { advise::dont_fork(start, span.len) }.map_err(Error::from)
     }
 
     fn share(&self, span: Span) -> crate::Result<()> {
+        if self.is_confined() {
+            return Ok(()); // nothing was withheld
+        }
         self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range, which this value owns.
@@ -467,8 +492,22 @@ impl Backend for Kernel {
         [&self.range, &self.words, &self.slabs, &self.blocks].into_iter().for_each(|area| area.cut(0));
     }
 
+    fn confine(&self) {
+        if !self.is_hugetlb() {
+            self.backing.store(BASE, Relaxed);
+        }
+        self.confined.store(true, Relaxed);
+    }
+
+    fn is_confined(&self) -> bool {
+        self.confined.load(Relaxed)
+    }
+
     fn now(&self) -> u64 {
-        counters::now_ns()
+        if self.is_confined() {
+            return 0;
+        }
+        counters::kernel_now_ns()
     }
 }
 

@@ -13,12 +13,13 @@ mod hugepages;
 mod reclaim;
 mod zeroing;
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
 
-use crate::backend::{Backend, Moved, Span};
+use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::blocks::{Blocks, Entry, Misuse};
 use crate::class::{Run, granule_at, granules};
 use crate::core::{Allocation, Core, Obstacle, Request};
@@ -39,8 +40,6 @@ pub struct Pool<B: Backend> {
     backend: B,
     policy: Policy,
     background: Background,
-    /// Whether the process confines its system calls, so that the pool makes no unusual ones.
-    confined: AtomicBool,
     /// What the backend said about address space; 0 before it was asked.
     addresses: AtomicU8,
     /// Whether the slabs may have zeroed memory.
@@ -79,17 +78,33 @@ impl<B: Backend> Pool<B> {
     /// The backend could not reserve a range of useful length.
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
+        let pool = Self::new(backend, policy, range);
+        pool.begin();
+        Ok(pool)
+    }
+
+    /// The same at a place of the caller's: a pool has 2 KiB, and the caller may have little stack.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; nothing was written then.
+    pub fn open_at(place: &mut MaybeUninit<Self>, backend: B, policy: Policy) -> crate::Result<&mut Self> {
+        let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
+        let pool = place.write(Self::new(backend, policy, range));
+        pool.begin();
+        Ok(pool)
+    }
+
+    #[inline(always)]
+    fn new(backend: B, policy: Policy, range: Reserved<B>) -> Self {
         let slabs = SlabTable::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - front::share(policy.retain.bytes);
-        let wakeup = Wakeup::of(policy);
-        let pool = Self {
+        Self {
             front: Front::new(range.slots, policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             max_granules: backend.max_block_bytes() / GRANULE_BYTES,
             backend,
             policy,
             background: Background::new(),
-            confined: AtomicBool::new(false),
             addresses: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             has_holes: AtomicBool::new(false),
@@ -97,13 +112,15 @@ impl<B: Backend> Pool<B> {
             limits_addresses: AtomicBool::new(false),
             base: range.base,
             len: range.len,
-            core: Mutex::new(Core::new(slabs, keep, range.base, wakeup)),
+            core: Mutex::new(Core::new(slabs, keep, range.base, Wakeup::of(policy))),
             counters: Counters::default(),
-        };
-        pool.front.meter(wakeup.decays());
-        pool.apply_limits();
-        pool.prewarm(policy.prewarm);
-        Ok(pool)
+        }
+    }
+
+    fn begin(&self) {
+        self.front.meter(Wakeup::of(self.policy).decays());
+        self.apply_limits();
+        self.prewarm(self.policy.prewarm);
     }
 
     /// The addresses of the range: (start, length in bytes).
@@ -261,8 +278,7 @@ impl<B: Backend> Pool<B> {
         if taken.is_unknown {
             self.decide_pages();
         }
-        // A process that confines its system calls makes none for this.
-        let populates = self.policy.prefault == Prefault::Populate && !self.confined.load(Relaxed);
+        let populates = self.policy.prefault == Prefault::Populate && !self.backend.is_confined();
         if populates && taken.fresh > 0 && self.is_affordable(count) {
             let span = Span::of((taken.start, count));
             self.advise_for(span);
@@ -436,7 +452,7 @@ impl<B: Backend> Pool<B> {
         let from = (start, old.count);
         let (taken, by_pages) = self.longer_run(from, old.grown, count)?;
         self.after_alloc(taken, count);
-        let by_pages = by_pages && !self.confined.load(Relaxed) && !self.is_altered(from);
+        let by_pages = by_pages && !self.is_altered(from);
         let huge = by_pages && self.unify_advice(from);
         let moved = self.backend.relocate(Span::of(from), taken.start * GRANULE_BYTES, by_pages);
         let is_empty = match moved {

@@ -1,4 +1,4 @@
-//! Reports to the pool which pages the program protects, locks, advises, unmaps or replaces.
+//! Reports to the pool which pages the program protects, locks, advises, unmaps, replaces or puts into a pipe.
 //!
 //! In: the program's calls. Out: the same calls. If a call may change pages of the pool for good, the pool is told
 //! the range first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when it is freed, which
@@ -8,9 +8,9 @@
 //!
 //! Not seen: calls through syscall(2), among them mbind(2) and mseal(2); shmat(2) with SHM_REMAP.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_uint};
 
-use crate::{Void, calls, pool};
+use crate::{Void, calls, next, pool};
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -43,7 +43,9 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
         pool::altered(address, len);
     }
     // SAFETY: forwarded.
-    unsafe { libc::syscall(libc::SYS_pkey_mprotect, address, len, rights, key) as c_int }
+    unsafe {
+        next::system_call(libc::SYS_pkey_mprotect, [address, len, rights as usize, key as usize]) as c_int
+    }
 }
 
 /// madvise(2)
@@ -92,11 +94,11 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
     if advice == libc::POSIX_MADV_DONTNEED {
         return 0;
     }
-    let errno = crate::next::errno();
+    let errno = next::errno();
     // SAFETY: forwarded; the other advices have the numbers of madvise(2).
     let rc = unsafe { madvise(address, len, advice) };
-    let error = if rc == 0 { 0 } else { crate::next::errno() };
-    crate::next::set_errno(errno);
+    let error = if rc == 0 { 0 } else { next::errno() };
+    next::set_errno(errno);
     error
 }
 
@@ -123,7 +125,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
     }
     pool::altered(address, len);
     // SAFETY: forwarded.
-    unsafe { libc::syscall(libc::SYS_mlock2, address, len, flags) as c_int }
+    unsafe { next::system_call(libc::SYS_mlock2, [address, len, flags as usize]) as c_int }
 }
 
 /// mmap(2)
@@ -193,4 +195,25 @@ pub(crate) unsafe extern "C" fn mremap(
     }
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }
+}
+
+/// vmsplice(2). The pipe holds the pages themselves, so the next user of a freed block must not get them.
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vmsplice(
+    pipe: c_int,
+    parts: *const libc::iovec,
+    count: usize,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: forwarded.
+    let spliced = unsafe { calls::vmsplice(pipe, parts, count, flags) };
+    if spliced > 0 {
+        // SAFETY: the kernel has just read them.
+        let parts = unsafe { std::slice::from_raw_parts(parts, count) };
+        parts.iter().for_each(|part| pool::altered(part.iov_base as usize, part.iov_len));
+    }
+    spliced
 }

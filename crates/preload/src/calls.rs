@@ -4,13 +4,13 @@
 //! Before `find`, each function makes the system call itself: a lookup at the first call could happen in a signal
 //! handler.
 
-use std::ffi::{CStr, c_int, c_long, c_ulong};
+use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong};
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
 };
 
-use crate::Void;
+use crate::{Void, next};
 
 /// Declares functions, each with its system call, and `find`.
 macro_rules! calls {
@@ -26,7 +26,7 @@ macro_rules! calls {
                 let found = $slot.load(Acquire);
                 if found.is_null() {
                     // SAFETY: the caller keeps the contract of the system call.
-                    return unsafe { libc::syscall($number, $($arg),*) } as $result;
+                    return unsafe { next::system_call($number, [$($arg as usize),*]) } as $result;
                 }
                 // SAFETY: found under that name. Variadic integer arguments are passed in registers, as others are.
                 let function: unsafe extern "C" fn($($kind),*) -> $result = unsafe { std::mem::transmute(found) };
@@ -57,6 +57,9 @@ calls! {
     /// mmap(2)
     mmap, MMAP, libc::SYS_mmap,
         (address: usize, len: usize, rights: c_int, flags: c_int, file: c_int, offset: c_long) -> Void;
+    /// vmsplice(2)
+    vmsplice, VMSPLICE, libc::SYS_vmsplice,
+        (pipe: c_int, parts: *const libc::iovec, count: usize, flags: c_uint) -> isize;
     /// munmap(2)
     munmap, MUNMAP, libc::SYS_munmap, (address: usize, len: usize) -> c_int;
     /// mremap(2)

@@ -9,7 +9,9 @@
 
 use std::ffi::c_int;
 
-use crate::pool;
+use faultless_os::call::process_id;
+
+use crate::{next, pool};
 
 /// On 64-bit Linux `struct rlimit` and `struct rlimit64` are the same (getrlimit(2)).
 type Limit = libc::rlimit;
@@ -46,8 +48,8 @@ pub(crate) unsafe extern "C" fn prlimit(
     old: *mut Limit,
 ) -> c_int {
     // SAFETY: the caller keeps the contract of the system call, which checks its pointers.
-    let rc = unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, old) as c_int };
-    let is_own = pid == 0 || pid.cast_unsigned() == std::process::id();
+    let rc = unsafe { kernel_prlimit(pid, resource, new, old) };
+    let is_own = pid == 0 || pid.cast_unsigned() == process_id();
     let is_limit = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|limit| limit as c_int).contains(&resource);
     // The pool reads the limit from the kernel. `new` may have been overwritten, if `old` is the same.
     if rc == 0 && !new.is_null() && is_own {
@@ -60,6 +62,16 @@ pub(crate) unsafe extern "C" fn prlimit(
     rc
 }
 
+/// The system call.
+///
+/// # Safety
+/// As prlimit(2).
+unsafe fn kernel_prlimit(pid: libc::pid_t, resource: c_int, new: *const Limit, old: *mut Limit) -> c_int {
+    let arguments = [pid as usize, resource as usize, new as usize, old as usize];
+    // SAFETY: forwarded.
+    unsafe { next::system_call(libc::SYS_prlimit64, arguments) as c_int }
+}
+
 /// With fewer threads than this, each one counts. Many systems limit users to some ten thousand.
 const FEW_THREADS: libc::rlim_t = 256;
 
@@ -67,7 +79,7 @@ const FEW_THREADS: libc::rlim_t = 256;
 pub(crate) fn start() {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is valid for one rlimit.
-    unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) };
+    unsafe { kernel_prlimit(0, libc::RLIMIT_NPROC as c_int, std::ptr::null(), &raw mut limit) };
     if limit.rlim_cur < FEW_THREADS {
         pool::count_threads();
     }
@@ -81,7 +93,7 @@ pub(crate) fn start() {
 pub(crate) unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     pool::is_about_to_lock(flags & libc::MCL_FUTURE != 0);
     // SAFETY: the system call takes an integer.
-    unsafe { libc::syscall(libc::SYS_mlockall, flags) as c_int }
+    unsafe { next::system_call(libc::SYS_mlockall, [flags as usize]) as c_int }
 }
 
 /// prlimit(2)

@@ -8,12 +8,14 @@
 //! was used, the functions that take a block check for arena memory first.
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_long, c_void};
 use std::ptr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
+
+use faultless_os::call;
 
 use crate::{objects, owner};
 
@@ -272,6 +274,19 @@ fn refuse() -> Void {
 pub(crate) fn set_errno(value: c_int) {
     // SAFETY: glibc returns a valid pointer to this thread's errno.
     unsafe { *libc::__errno_location() = value };
+}
+
+/// A system call as syscall(2) makes it, which is interposed: -1 and errno if it fails.
+///
+/// # Safety
+/// As the system call.
+pub(crate) unsafe fn system_call<const COUNT: usize>(number: c_long, arguments: [usize; COUNT]) -> c_long {
+    // SAFETY: forwarded.
+    let answer = unsafe { call::raw(number, arguments) };
+    call::errno(answer).map_or(answer as c_long, |errno| {
+        set_errno(errno);
+        -1
+    })
 }
 
 /// The calling thread's errno.

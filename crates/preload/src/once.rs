@@ -23,6 +23,16 @@ impl<T> Once<T> {
         unsafe { (*self.0.get()).write(value) }
     }
 
+    /// The place of the value, for writing it there.
+    ///
+    /// # Safety
+    /// As [`Once::write`].
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn place(&self) -> &mut MaybeUninit<T> {
+        // SAFETY: the caller excludes other references.
+        unsafe { &mut *self.0.get() }
+    }
+
     /// The value.
     ///
     /// # Safety

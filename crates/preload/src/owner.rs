@@ -6,12 +6,14 @@
 //! | the program | large blocks | small blocks |
 //! |---|---|---|
 //! | uses the C library's malloc | pool | C library, or `libfaultless_small` |
-//! | loads another allocator as a library | pool | that allocator |
+//! | gets another allocator by LD_PRELOAD | pool | that allocator |
+//! | is linked with an allocator that has functions of its own | unchanged | unchanged |
 //! | defines malloc itself, or is built with a sanitizer | unchanged | unchanged |
 //!
 //! Another allocator's `operator new` and `malloc_usable_size` work only with its own blocks, so it keeps the small
-//! ones. A sanitizer must see every block. In the last row the interposer is passive: each C function jumps to its
-//! next definition.
+//! ones. A program that is linked with it may pass any block of malloc to its other functions too (`sdallocx`,
+//! `mi_free`, `tc_realloc`), so it keeps all. A sanitizer must see every block. In the last two rows the interposer is
+//! passive: each C function jumps to its next definition.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{
@@ -35,6 +37,9 @@ struct Words {
     own_end: usize,
     behind_small: usize,
     sanitizers: [usize; 7],
+    /// A function that only one kind of allocator has: jemalloc, mimalloc, gperftools' and Google's tcmalloc, rpmalloc,
+    /// oneTBB's proxy.
+    allocators: [usize; 6],
 }
 
 unsafe extern "C" {
@@ -71,6 +76,18 @@ std::arch::global_asm!(
     ".quad __rtsan_init",
     ".weak __tsan_init",
     ".quad __tsan_init",
+    ".weak mallocx",
+    ".quad mallocx",
+    ".weak mi_malloc",
+    ".quad mi_malloc",
+    ".weak tc_malloc",
+    ".quad tc_malloc",
+    ".weak TCMallocInternalMalloc",
+    ".quad TCMallocInternalMalloc",
+    ".weak rpmalloc",
+    ".quad rpmalloc",
+    ".weak __TBB_malloc_proxy",
+    ".quad __TBB_malloc_proxy",
     ".popsection",
 );
 
@@ -85,6 +102,8 @@ const OURS_WITHOUT_SMALL: u32 = 3;
 const PROGRAMS: u32 = 4;
 /// Passive: a sanitizer is present.
 const SANITIZERS: u32 = 5;
+/// Passive: an allocator that the program is linked with may be called by its own functions.
+const ALLOCATORS: u32 = 6;
 static ANSWER: AtomicU32 = AtomicU32::new(UNDECIDED);
 
 fn answer() -> u32 {
@@ -106,6 +125,8 @@ fn decide() -> u32 {
         SANITIZERS
     } else if !is_ours(words.malloc) || !is_ours(words.free) {
         PROGRAMS
+    } else if words.allocators.iter().any(|&word| word != 0) && is_linked_with(&words.allocators) {
+        ALLOCATORS
     } else if words.behind_small == 0 {
         OURS
     } else if is_c_librarys(behind_small(c"malloc")) {
@@ -115,9 +136,53 @@ fn decide() -> u32 {
     }
 }
 
+/// Whether one of these functions is in the library that serves malloc, and not only because the user preloads it.
+fn is_linked_with(functions: &[usize]) -> bool {
+    let malloc = next_malloc();
+    let library = object(malloc);
+    let is_there = |&&function: &&usize| function != 0 && object(function as *const c_void) == library;
+    library != 0 && functions.iter().any(|function| is_there(&function)) && !is_preloaded(file_of(malloc))
+}
+
+/// Whether LD_PRELOAD names a file, in whatever folder.
+fn is_preloaded(file: &[u8]) -> bool {
+    // SAFETY: the name is a C string. Before there is an environment the answer is null.
+    let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
+    if list.is_null() {
+        return false;
+    }
+    // SAFETY: getenv returned a C string.
+    let list = unsafe { CStr::from_ptr(list) }.to_bytes();
+    list.split(|byte| b" :".contains(byte)).any(|path| !file.is_empty() && last_part(path) == file)
+}
+
+/// The name of the file that a function is in, without its folder; empty if unknown.
+fn file_of(function: *const c_void) -> &'static [u8] {
+    let name = information(function).dli_fname;
+    if name.is_null() {
+        return b"";
+    }
+    // SAFETY: dladdr answers with the name of a library, which stays loaded.
+    last_part(unsafe { CStr::from_ptr(name) }.to_bytes())
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}
+
+/// The definition of malloc behind ours, and behind `libfaultless_small`.
+fn next_malloc() -> *const c_void {
+    // SAFETY: as in `decide`.
+    if unsafe { WORDS.behind_small } != 0 {
+        return behind_small(c"malloc") as *const c_void;
+    }
+    // SAFETY: the name is a C string; RTLD_NEXT starts behind the object this code is in.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc".as_ptr()) }
+}
+
 /// Whether every call goes to its next definition.
 pub(crate) fn is_passive() -> bool {
-    matches!(answer(), PROGRAMS | SANITIZERS)
+    matches!(answer(), PROGRAMS | SANITIZERS | ALLOCATORS)
 }
 
 /// Whether `libfaultless_small` serves small blocks. Its constructor calls this.
@@ -234,7 +299,8 @@ pub(crate) fn tell() {
     // SAFETY: as in `decide`.
     let words = unsafe { &WORDS };
     let owner = match answer() {
-        OURS_WITHOUT_SMALL => behind_small(c"malloc"),
+        OURS_WITHOUT_SMALL => next_malloc() as usize,
+        ALLOCATORS if words.behind_small != 0 => next_malloc() as usize,
         PROGRAMS if words.behind_small != 0 => words.malloc,
         _ => return,
     };
@@ -245,20 +311,17 @@ pub(crate) fn tell() {
     }
     // SAFETY: getenv returned a C string.
     let text = unsafe { CStr::from_ptr(first) }.to_bytes();
-    if text != faultless_os::text::decimal(std::process::id().into(), &mut [0; 20]) {
+    if text != faultless_os::text::decimal(faultless_os::call::process_id().into(), &mut [0; 20]) {
         return;
     }
     // SAFETY: the text is not empty, the environment is writable, and no other thread runs yet.
     unsafe { *first = b'-' as c_char };
     let mut line = Text::<512>::new();
     line.text(b"faultless: --small has no effect here: ");
-    let name = information(owner as *const c_void).dli_fname;
-    if answer() == PROGRAMS || name.is_null() {
+    let file = file_of(owner as *const c_void);
+    if answer() == PROGRAMS || file.is_empty() {
         line.text(b"the program defines malloc itself");
     } else {
-        // SAFETY: dladdr answers with the name of a library, which stays loaded.
-        let path = unsafe { CStr::from_ptr(name) }.to_bytes();
-        let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         line.text(b"the program brings an allocator of its own, ").text(file);
     }
     line.write_to(2);

@@ -9,6 +9,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use faultless_os::call::process_id;
 use faultless_os::lock::Mutex;
 use faultless_os::processor::Processors;
 use faultless_os::thread::Quiet;
@@ -38,7 +39,8 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// The length of the range; 0 before the pool is open.
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The process that owns this memory. A child of vfork(2) borrows it and must start no thread.
+/// The process that owns this memory. A child of vfork(2) borrows it and must start no thread. 0 if that is unknown: in a
+/// child of a confined process.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Whether the program confined its system calls, perhaps before there was a pool.
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
@@ -100,7 +102,7 @@ pub(crate) fn start(settings: Settings) {
     next::at_fork(before, parent, child, std::ptr::null());
     Processors::find();
     next::has_aligned_new();
-    PROCESS.store(std::process::id(), Relaxed);
+    PROCESS.store(process_id(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { SETTINGS.write(settings) };
     if settings.threshold != usize::MAX {
@@ -165,21 +167,25 @@ fn open() -> Option<&'static Pool<Kernel>> {
     let _ = THRESHOLD.load(Acquire);
     // SAFETY: STATE is CLOSED only after the settings were written.
     let settings = unsafe { SETTINGS.get() };
-    let Ok(pool) = Pool::open(settings.kernel(), settings.policy) else {
+    // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
+    let place = unsafe { POOL.place() };
+    if Pool::open_at(place, settings.kernel(), settings.policy).is_err() {
         STATE.store(OFF, Release);
         return None;
-    };
+    }
     let Some(gate) = GATE.lock() else {
         // This thread is forking.
+        // SAFETY: just written, and nobody knows it.
+        unsafe { place.assume_init_drop() };
         STATE.store(CLOSED, Release);
         return None;
     };
+    // SAFETY: written above.
+    let pool = unsafe { POOL.get() };
     if LOCKS_ALL.load(Relaxed) {
         pool.limit_addresses();
     }
     let (base, len) = pool.range();
-    // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
-    let pool: &'static Pool<Kernel> = unsafe { POOL.write(pool) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
@@ -203,9 +209,10 @@ fn teach_next() {
     unsafe { next::free(block) };
 }
 
-/// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2).
+/// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2). A sandbox may
+/// forbid the question.
 fn is_owner() -> bool {
-    std::process::id() == PROCESS.load(Relaxed)
+    is_confined() || process_id() == PROCESS.load(Relaxed)
 }
 
 /// Calls the pool, if it is open and belongs to this process. A child of vfork(2) acts for itself, and leaves this
@@ -279,7 +286,7 @@ unsafe extern "C" fn after_fork_in_parent() {
 
 unsafe extern "C" fn after_fork_in_child() {
     behind::after_fork();
-    PROCESS.store(std::process::id(), Relaxed);
+    PROCESS.store(if is_confined() { 0 } else { process_id() }, Relaxed);
     // The thread that was opening the pool is not in this process.
     let _ = STATE.compare_exchange(OPENING, CLOSED, AcqRel, Acquire);
     if let State::Open(pool) = state() {
@@ -351,6 +358,20 @@ pub(crate) fn without_thread<T>(call: impl FnOnce() -> T) -> T {
     }
     next::set_errno(errno);
     result
+}
+
+/// Ends the background thread, because the calling thread is about to end. It starts again if another thread needs it.
+pub(crate) fn end_thread() {
+    tell(|pool| {
+        if pool.stop_thread() {
+            pool.allow_thread();
+        }
+    });
+}
+
+/// The number of this process, 0 if unknown.
+pub(crate) fn process() -> u32 {
+    PROCESS.load(Relaxed)
 }
 
 /// Whether the program confined its system calls.

@@ -9,17 +9,21 @@
 //! - The C library changes the user and groups of all threads that it knows. It does not know the background thread,
 //!   which would keep the old ones.
 //!
-//! The thread also ends before `fork`, by the handlers in `pool`.
+//! - A thread that ends by the system call exit(2) may be the last of the program. The process ends with the status of
+//!   its last thread, so that must not be ours.
 //!
-//! Not seen: the same calls through syscall(2), and clone(2).
+//! The thread also ends before `fork`, by the handlers in `pool`. syscall(2) is seen too, because libseccomp loads its
+//! filters by it, without PR_SET_NO_NEW_PRIVS if its caller is privileged.
+//!
+//! Not seen: the same calls by a program's own instructions, and clone(2).
 
-use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
 };
 
-use crate::{calls, next, owner, pool};
+use crate::{calls, next, owner, pool, summary};
 
 /// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
@@ -59,9 +63,12 @@ alone! {
 }
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static SYSCALL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Finds the next `_Fork`. A signal handler may call `_Fork`; a lookup at the first call would happen there.
+/// Finds the next `_Fork` and `syscall`. A signal handler may call them; a lookup at the first call would happen there.
 pub(crate) fn find() {
+    // SAFETY: as below.
+    SYSCALL.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) }, Release);
     // SAFETY: a C string; RTLD_NEXT asks for the definition after the object this code is in.
     FORK.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"_Fork".as_ptr()) }, Release);
     owner::forget_error();
@@ -91,7 +98,7 @@ pub(crate) unsafe extern "C" fn _Fork() -> libc::pid_t {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     // SAFETY: the system call takes an integer.
-    pool::without_thread(|| unsafe { libc::syscall(libc::SYS_unshare, flags) as c_int })
+    pool::without_thread(|| unsafe { next::system_call(libc::SYS_unshare, [flags as usize]) as c_int })
 }
 
 /// setns(2)
@@ -101,7 +108,22 @@ pub(crate) unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     // SAFETY: the system call takes two integers.
-    pool::without_thread(|| unsafe { libc::syscall(libc::SYS_setns, descriptor, kind) as c_int })
+    pool::without_thread(|| unsafe {
+        next::system_call(libc::SYS_setns, [descriptor as usize, kind as usize]) as c_int
+    })
+}
+
+/// Whether a process-wide setting precedes or is a sandbox, or forbids the clock.
+fn confines(option: c_int) -> bool {
+    [libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_TSC].contains(&option)
+}
+
+/// Prepares for a sandbox. Keeps errno.
+fn confine() {
+    let errno = next::errno();
+    summary::confine();
+    next::set_errno(errno);
+    pool::confine();
 }
 
 /// prctl(2). The C function is variadic; all arguments are passed in registers.
@@ -116,9 +138,124 @@ pub(crate) unsafe extern "C" fn prctl(
     fourth: c_ulong,
     fifth: c_ulong,
 ) -> c_int {
-    if option == libc::PR_SET_NO_NEW_PRIVS || option == libc::PR_SET_SECCOMP {
-        pool::confine();
+    if confines(option) {
+        confine();
     }
     // SAFETY: forwarded.
     unsafe { calls::prctl(option, second, third, fourth, fifth) }
+}
+
+/// syscall(2). It jumps to the next definition: any call may be made through it, also one that returns twice.
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syscall() {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!(
+        "cmp edi, {exit}",
+        "je {watched}",
+        "cmp edi, {prctl}",
+        "je {watched}",
+        "cmp edi, {unshare}",
+        "je {watched}",
+        "cmp edi, {setns}",
+        "je {watched}",
+        "cmp edi, {seccomp}",
+        "je {watched}",
+        "cmp edi, {landlock}",
+        "je {watched}",
+        "cmp qword ptr [rip + {next}], 0",
+        "je {direct}",
+        "jmp qword ptr [rip + {next}]",
+        exit = const libc::SYS_exit,
+        prctl = const libc::SYS_prctl,
+        unshare = const libc::SYS_unshare,
+        setns = const libc::SYS_setns,
+        seccomp = const libc::SYS_seccomp,
+        landlock = const libc::SYS_landlock_restrict_self,
+        watched = sym watched,
+        direct = sym direct,
+        next = sym SYSCALL,
+    );
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!(
+        "cmp w0, {exit}",
+        "b.eq {watched}",
+        "cmp w0, {prctl}",
+        "b.eq {watched}",
+        "cmp w0, {unshare}",
+        "b.eq {watched}",
+        "cmp w0, {setns}",
+        "b.eq {watched}",
+        "cmp w0, {seccomp}",
+        "b.eq {watched}",
+        "cmp w0, {landlock}",
+        "b.eq {watched}",
+        "adrp x16, {next}",
+        "ldr x16, [x16, :lo12:{next}]",
+        "cbz x16, {direct}",
+        "br x16",
+        exit = const libc::SYS_exit,
+        prctl = const libc::SYS_prctl,
+        unshare = const libc::SYS_unshare,
+        setns = const libc::SYS_setns,
+        seccomp = const libc::SYS_seccomp,
+        landlock = const libc::SYS_landlock_restrict_self,
+        watched = sym watched,
+        direct = sym direct,
+        next = sym SYSCALL,
+    );
+}
+
+/// Makes the system call, before the next definition was found.
+///
+/// # Safety
+/// As syscall(2).
+unsafe extern "C" fn direct(
+    number: c_long,
+    first: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    fifth: usize,
+    sixth: usize,
+) -> c_long {
+    // SAFETY: forwarded.
+    unsafe { next::system_call(number, [first, second, third, fourth, fifth, sixth]) }
+}
+
+/// Makes a call that concerns the background thread. None of them has more than five arguments.
+///
+/// # Safety
+/// As syscall(2).
+unsafe extern "C" fn watched(
+    number: c_long,
+    first: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    fifth: usize,
+) -> c_long {
+    type Next = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+    /// What only asks is no sandbox: SECCOMP_GET_ACTION_AVAIL and greater operations.
+    const ASKS: usize = libc::SECCOMP_GET_ACTION_AVAIL as usize;
+    let found = SYSCALL.load(Acquire);
+    let function: Next = if found.is_null() {
+        direct
+    } else {
+        // SAFETY: found under the name of a function that takes such arguments.
+        unsafe { std::mem::transmute::<*mut c_void, Next>(found) }
+    };
+    // SAFETY: forwarded.
+    let forward = || unsafe { function(number, first, second, third, fourth, fifth, 0) };
+    match number {
+        libc::SYS_exit => pool::end_thread(),
+        libc::SYS_prctl if !confines(first as c_int) => {}
+        libc::SYS_seccomp if first >= ASKS => {}
+        libc::SYS_prctl | libc::SYS_seccomp => confine(),
+        _ => return pool::without_thread(forward),
+    }
+    forward()
 }

@@ -2,7 +2,8 @@
 //!
 //! It is written when the process ends through `exit`. A process that is killed by a signal, or ends through `_exit`,
 //! writes none. Neither does a process that closed the report's descriptor, because another file may have that number
-//! since. A named file is opened at the end; it appears whole or not at all.
+//! since. A named file is opened at the end; it appears whole or not at all. A child that a confined process forks
+//! writes none.
 
 mod file;
 mod metrics;
@@ -90,12 +91,21 @@ fn identity(descriptor: i32) -> Option<[u64; 2]> {
     Some([file.st_dev, file.st_ino])
 }
 
-/// The descriptor, unless the program has closed it or opened another file under its number.
+/// The descriptor, unless the program has closed it or opened another file under its number. In a sandbox the report
+/// makes no call but write(2), so it relies on the answer of `confine`.
 fn descriptor() -> Option<i32> {
     let descriptor = DESCRIPTOR.swap(-1, Relaxed);
-    let is_ours =
-        descriptor >= 0 && identity(descriptor) == Some(FILE.each_ref().map(|part| part.load(Relaxed)));
+    let file = || identity(descriptor) == Some(FILE.each_ref().map(|part| part.load(Relaxed)));
+    let is_ours = descriptor >= 0 && if pool::is_confined() { pool::process() != 0 } else { file() };
     is_ours.then_some(descriptor)
+}
+
+/// Prepares the report of a program that is about to confine its system calls.
+pub(crate) fn confine() {
+    name::keep();
+    if let Some(descriptor) = descriptor() {
+        DESCRIPTOR.store(descriptor, Relaxed);
+    }
 }
 
 /// Writes the report, if there is to be one.

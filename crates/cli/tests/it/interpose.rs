@@ -168,6 +168,20 @@ fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
 }
 
 #[test]
+fn no_call_goes_deeper_into_the_stack_than_4_kib() {
+    let Some(program) = compile("depth.c", &["-Wl,-z,now"]) else { return };
+    for options in
+        [&[][..], &["--retain", "0"], &["--decay", "1ms"], &["--prefault", "populate"], &["--prewarm", "8M"]]
+    {
+        for kib in ["100", "400", "2000", "40000"] {
+            let deepest: usize =
+                run(Case::pooled(&program, options).args(&[kib])).stdout.trim().parse().unwrap();
+            assert!(deepest <= 4 << 10, "{options:?} {kib} KiB: {deepest}");
+        }
+    }
+}
+
+#[test]
 fn exit_and_a_second_free_take_little_stack() {
     let Some(program) = compile("exits_on_little_stack.c", &["-pthread", "-O0"]) else { return };
     for way in ["exit", "twice", "handler"] {
@@ -195,30 +209,6 @@ fn what_a_child_of_vfork_forbids_itself_its_parent_still_has() {
     assert_eq!(output.stdout, "status 0\n");
     assert!(output.stderr.contains(" 0 large requests went to the next malloc"), "{}", output.stderr);
     assert!(!output.stderr.contains("no background thread"), "{}", output.stderr);
-}
-
-#[test]
-fn a_program_that_locks_itself_in_is_not_killed_for_calls_of_ours() {
-    let Some(program) = compile("sandboxed.c", &[]) else { return };
-    if std::process::Command::new(&program).output().map_or(true, |output| output.stdout != b"ok\n") {
-        return wants::missing_feature(
-            "seccomp",
-            "sandboxed.c does not work without the pool: no seccomp, or a malloc that makes other calls",
-        );
-    }
-    for when in ["early", "late"] {
-        for options in [
-            &[][..],
-            &["--policy", "base", "--decay", "20ms"],
-            &["--retain", "0"],
-            &["--prefault", "populate"],
-            &["--prefault", "ahead", "--scrub", "ahead", "--decay", "30ms"],
-            SMALL,
-        ] {
-            let said = run(Case::pooled(&program, options).args(&[when])).stdout;
-            assert_eq!(said, "ok\n", "{when} {options:?}");
-        }
-    }
 }
 
 #[test]

@@ -41,3 +41,11 @@ fn whatever_a_program_did_to_the_pages_of_a_block_the_next_has_them_as_usual() {
         altered(way);
     }
 }
+
+#[test]
+fn what_a_pipe_holds_of_a_freed_block_stays_as_it_was() {
+    let Some(program) = compile("spliced.c", &[]) else { return };
+    for options in [&[][..], &["--policy", "base"]] {
+        assert_eq!(run(Case::pooled(&program, options)).stdout, "0 wrong\n", "{options:?}");
+    }
+}

@@ -69,6 +69,32 @@ fn a_program_keeps_the_allocator_that_is_linked_into_it() {
 }
 
 #[test]
+fn an_allocators_own_functions_take_every_block_of_a_program_that_is_linked_with_it() {
+    let is_right = |program: Option<PathBuf>, name: &str| {
+        let Some(program) = program else { return };
+        assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "{name}");
+        for options in [&[][..], &["--threshold", "16K"], &[SMALL]] {
+            assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{name} {options:?}");
+        }
+    };
+    for (name, kind) in [
+        ("jemalloc", "-DJEMALLOC"),
+        ("mimalloc", "-DMIMALLOC"),
+        ("tcmalloc", "-DTCMALLOC"),
+        ("tcmalloc_minimal", "-DTCMALLOC"),
+    ] {
+        let flags = [kind, "-O0", "-Wl,--no-as-needed", &format!("-l{name}")];
+        is_right(compile_with("gcc", "extensions.c", &flags), name);
+    }
+    // The allocator in another library of the program.
+    let parts = ["-Wl,--whole-archive", "-l:libjemalloc_pic.a", "-Wl,--no-whole-archive", "-lm"];
+    let flags = [&["-DLIBRARY", "-DJEMALLOC", "-O0", "-shared", "-fPIC"][..], &parts].concat();
+    let Some(library) = compile_with("gcc", "extensions.c", &flags) else { return };
+    let flags = ["-DLINKED", "-O0", "-Wl,--no-as-needed", library.to_str().unwrap()];
+    is_right(compile_with("gcc", "extensions.c", &flags), "jemalloc in a library");
+}
+
+#[test]
 fn an_allocator_that_the_user_preloads_serves_before_ours() {
     let Some(program) = with_allocator(&[]) else { return };
     for (name, package) in [

@@ -176,7 +176,7 @@ fn programs_behave_the_same_while_they_are_recorded() {
         ("fork_handlers.c", &["-pthread"], &[]),
         ("small_stack.c", &["-pthread"], &[]),
         ("stress.c", &["-pthread"], &["4", "200", "5"]),
-        ("sandboxed.c", &[], &["early"]),
+        ("sandboxed.c", &[], &["early", "filter"]),
     ];
     for (source, flags, args) in sources {
         let Some(program) = compile(source, flags) else { return };

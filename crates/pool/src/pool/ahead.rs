@@ -77,9 +77,7 @@ impl<B: Backend> Pool<B> {
     /// Populates a span that nobody else uses. Returns the bytes that are resident afterwards.
     pub(super) fn populate(&self, span: Span) -> usize {
         let refused = self.backend.populate(span).is_err();
-        // A process that confines its system calls may not ask.
-        let may_ask = !self.confined.load(Relaxed);
-        let resident = if may_ask { self.backend.resident_bytes(span) } else { span.len };
+        let resident = self.backend.resident_bytes(span);
         if let Some(mut core) = self.core.lock() {
             core.stats.populated_bytes += resident as u64;
             core.stats.populate_failures += refused as u64;

@@ -6,8 +6,6 @@
 //!
 //! Out of scope: anything in a process that confines its system calls, or on a kernel without a choice of pages.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::{Backend, Span};
 use crate::class::{Run, pieces};
 use crate::density::{Evidence, Inspection, Step, is_dense};
@@ -39,7 +37,7 @@ enum Outcome {
 impl<B: Backend> Pool<B> {
     /// Whether `density` chooses the pages of fresh memory.
     pub(super) fn chooses_pages(&self) -> bool {
-        self.backend.can_advise_thp() && !self.confined.load(Relaxed)
+        self.backend.can_advise_thp()
     }
 
     /// Decides what can be decided about fresh memory, and wakes the background thread for the rest.

@@ -19,8 +19,6 @@ mod maintain;
 mod pressure;
 mod untouched;
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::Backend;
 use crate::claim::Claim;
 use crate::pool::Pool;
@@ -74,7 +72,7 @@ impl<B: Backend> Pool<B> {
 
     fn purge(&self, claim: Claim) -> bool {
         // A huge page at the next touch, or by khugepaged, would bring more back than the touched pages.
-        if claim.is_huge && !self.confined.load(Relaxed) {
+        if claim.is_huge {
             let (begin, end) = claim.slabs();
             self.advise(begin, end, false);
         }

@@ -27,14 +27,11 @@ impl<B: Backend> Pool<B> {
     /// purged, so that no THP is split.
     fn clear_run(&self, run: Run, sparse: bool) -> Option<bool> {
         let (granules, span) = (run.1, Span::of(run));
-        let begin = self.backend.now();
         let purged = sparse && granules == SLAB_GRANULES && self.backend.purge(span).is_ok();
         if !purged {
             self.backend.zero(span);
         }
-        let ns = self.backend.now().saturating_sub(begin);
         let mut core = self.core.lock()?;
-        core.sparsity.price(purged, granules, ns);
         if purged {
             core.stats.renewed_bytes += span.len as u64;
         } else {

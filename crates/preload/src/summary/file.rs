@@ -14,7 +14,7 @@ use std::sync::atomic::{
 };
 
 use crate::line::{Line, Text};
-use crate::pool;
+use crate::{next, pool};
 
 type Path = Text<{ libc::PATH_MAX as usize }>;
 
@@ -56,7 +56,7 @@ pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool
     }
     expand(target);
     expand(aside);
-    aside.text(b".").number(std::process::id().into()).text(b".part");
+    aside.text(b".").number(pool::process().into()).text(b".part");
     let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
     let Some(rights) = rights(target) else { return false };
     // An earlier process with the same number may have been killed while it wrote.
@@ -77,7 +77,7 @@ fn expand(path: &mut Path) {
     let (folder, mut rest) = named.split_at_checked(folder).unwrap_or((named, &[]));
     path.text(folder);
     while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
-        path.text(rest.get(..at).unwrap_or(&[])).number(std::process::id().into());
+        path.text(rest.get(..at).unwrap_or(&[])).number(pool::process().into());
         rest = rest.get(at + 2..).unwrap_or(&[]);
     }
     path.text(rest);
@@ -110,8 +110,9 @@ fn create(path: &CStr, rights: Rights, report: &mut Line) -> bool {
     };
     // Others may be able to write to the folder. Their links must not be followed.
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, mode as usize];
     // SAFETY: the path is a C string, and no descriptor is inherited.
-    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode) };
+    let file = unsafe { next::system_call(libc::SYS_openat, arguments) };
     let Some(file) = i32::try_from(file).ok().filter(|&file| file >= 0) else { return false };
     let is_alike = match rights {
         Rights::New => true,
@@ -120,7 +121,7 @@ fn create(path: &CStr, rights: Rights, report: &mut Line) -> bool {
     };
     let is_written = is_alike && report.write_to(file);
     // SAFETY: opened above, closed once. Some file systems only say here that there was no room.
-    let is_closed = unsafe { libc::syscall(libc::SYS_close, file) } == 0;
+    let is_closed = unsafe { next::system_call(libc::SYS_close, [file as usize]) } == 0;
     is_written && is_closed
 }
 

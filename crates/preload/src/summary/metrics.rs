@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use faultless_pool::{Exposition, Field, Format, Kind, Label, Stats};
 
-use super::name::{NAME_BYTES, name_of_process};
+use super::name;
 use crate::line::Line;
-use crate::pool::State;
+use crate::pool::{self, State};
 
 /// Writes all counters, with the program's name and process number as labels.
 pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u64, state: &State) {
@@ -25,9 +25,9 @@ pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u
         },
         level(c"thread_refused", c"Whether no background thread could be started.", refused.into()),
     ];
-    let mut name = [0; NAME_BYTES];
-    let command = str::from_utf8(name_of_process(&mut name)).unwrap_or("?");
-    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &std::process::id())];
+    let mut buffer = [0; name::BYTES];
+    let command = str::from_utf8(name::of_process(&mut buffer)).unwrap_or("?");
+    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &pool::process())];
     let fields = stats.fields().into_iter().chain(own);
     let _ = write!(line, "{}", Exposition::new(format, &labels, fields));
 }

@@ -4,9 +4,9 @@
 
 use faultless_pool::{Kernel, Pool, Stats};
 
-use super::name::{NAME_BYTES, name_of_process};
+use super::name;
 use crate::line::{Line, Text};
-use crate::pool::State;
+use crate::pool::{self, State};
 
 /// Writes the report.
 pub(super) fn write(report: &mut Line, state: &State, forwarded: u64) {
@@ -78,10 +78,10 @@ fn ahead(line: &mut Line, pool: &Pool<Kernel>, stats: &Stats) {
 
 /// Begins a line: `faultless: NAME[PID]: `.
 pub(super) fn head<const BYTES: usize>(line: &mut Text<BYTES>) -> &mut Text<BYTES> {
-    let mut name = [0; NAME_BYTES];
+    let mut buffer = [0; name::BYTES];
     if !line.is_empty() {
         line.text(b"\n");
     }
-    line.text(b"faultless: ").text(name_of_process(&mut name)).text(b"[");
-    line.number(std::process::id().into()).text(b"]: ")
+    line.text(b"faultless: ").text(name::of_process(&mut buffer)).text(b"[");
+    line.number(pool::process().into()).text(b"]: ")
 }

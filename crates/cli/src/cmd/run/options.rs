@@ -132,7 +132,7 @@ pub(crate) struct Options {
     /// Report into FILE, atomically, instead of stderr
     ///
     /// %p in the name becomes the process id. Without %p, the last process to exit overwrites the others. A
-    /// confined process (seccomp, Landlock) writes no report.
+    /// confined process (seccomp, Landlock) writes no file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     summary_file: Option<PathBuf>,
 }

@@ -148,9 +148,19 @@ fn own_memory(binary: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
     } else if dynamic?.defines(b"malloc\0") {
         "defines malloc itself"
     } else {
-        return None;
+        let library = linked_allocator(&dynamic?.names)?;
+        return Some(format!("{} is linked with {library}, which keeps all of its blocks", path.display()));
     };
     Some(format!("{} {why}", path.display()))
+}
+
+/// The allocator among the libraries of a program whose functions of its own may get any block: the interposer is passive
+/// then.
+fn linked_allocator(names: &[u8]) -> Option<&'static str> {
+    const LIBRARIES: [&str; 5] =
+        ["libjemalloc.", "libmimalloc", "libtcmalloc", "librpmalloc.", "libtbbmalloc_proxy."];
+    let library = LIBRARIES.into_iter().find(|library| holds(names, library.as_bytes()))?;
+    Some(library.trim_end_matches('.'))
 }
 
 fn native(Binary { path, file, head }: &Binary, dynamic: Option<&Dynamic>) -> Option<Immunity> {

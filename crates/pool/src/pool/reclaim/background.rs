@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use faultless_os::call::process_id;
 use faultless_os::lock::Mutex;
 use faultless_os::thread::Background as Thread;
 
@@ -27,18 +28,21 @@ impl Background {
             thread: Thread::new(),
             wanted: AtomicBool::new(false),
             refused: AtomicBool::new(false),
-            owner: AtomicU32::new(std::process::id()),
+            owner: AtomicU32::new(process_id()),
             saved: Mutex::new(None),
         }
     }
 
-    /// Makes this process, a child of `fork`, the owner.
+    /// Makes this process, a child of `fork`, the owner. Without a thread nobody asks, and a sandbox may forbid getpid(2).
     pub(crate) fn inherit(&self) {
-        self.owner.store(std::process::id(), Relaxed);
+        if self.refused.load(Relaxed) {
+            return;
+        }
+        self.owner.store(process_id(), Relaxed);
     }
 
     pub(super) fn is_owner(&self) -> bool {
-        self.owner.load(Relaxed) == std::process::id()
+        self.owner.load(Relaxed) == process_id()
     }
 
     pub(super) fn save(&self, progress: Progress) {

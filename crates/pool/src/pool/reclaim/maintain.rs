@@ -8,6 +8,7 @@
 //!        a processor is idle?     -> stocks and scrubs, between the watermarks
 //! fresh memory is being touched?  -> inspects it several times a millisecond (hugepages)
 //! nothing left to do              -> the thread ends, until free or alloc finds work (one comparison under their lock)
+//! last of the process, signalled? -> the thread ends: looked up every TICK_NS
 //! ```
 //! A process may be unable to have a thread: RLIMIT_NPROC, a namespace, a sandbox. Then `free` purges what exceeds the
 //! bound, and nothing decays.
@@ -23,7 +24,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use faultless_os::thread::{Work, is_last};
+use faultless_os::thread::{Work, has_signal, last_status};
 
 use super::background::Progress;
 use super::pressure::Pressure;
@@ -46,6 +47,10 @@ impl<B: Backend> Pool<B> {
     /// Ends the background thread, if there is one, and waits for its current step. None starts before
     /// [`Pool::allow_thread`], which the caller must call if this returns true.
     pub fn stop_thread(&self) -> bool {
+        // A sandbox may forbid futex(2) as well.
+        if self.is_thread_refused() && !self.has_thread() {
+            return false;
+        }
         // A signal handler may have interrupted the unlock that the thread waits for.
         self.core.rouse();
         self.background.thread.stop()
@@ -67,11 +72,11 @@ impl<B: Backend> Pool<B> {
     }
 
     /// Restricts the pool to the system calls that every malloc makes, for a program that is about to confine itself.
-    /// There is no background thread then, and the pool does not ask the kernel for residency.
+    /// There is no background thread then.
     pub fn confine(&self) {
         self.addresses_are_free();
-        self.confined.store(true, Relaxed);
         self.refuse_thread();
+        self.backend.confine();
     }
 
     /// Whether a background thread could not start, or was refused for good.
@@ -278,32 +283,44 @@ impl<B: Backend + 'static> Work for Pool<B>
 where
     Self: Sync,
 {
-    fn work(&'static self) {
+    fn work(&'static self) -> i32 {
         let thread = &self.background.thread;
         let may_read = thread.settle();
         let works_ahead = Wakeup::of(self.policy).is_ahead();
         let mut progress = self.resumed();
         let mut poll = Poll::default();
+        let mut look_ns = 0;
         loop {
             let wakes = thread.wakes();
             if thread.must_stop() {
-                return self.background.save(progress);
+                self.background.save(progress);
+                return 0;
             }
             let now_ns = self.backend.now();
+            if may_read && now_ns >= look_ns {
+                if let Some(status) = last_status() {
+                    return status;
+                }
+                if has_signal() {
+                    self.background.save(progress);
+                    if thread.leave() {
+                        self.run_without_thread();
+                    }
+                    return 0;
+                }
+                look_ns = now_ns + TICK_NS;
+            }
             let poll_ns = self.poll_density(&mut poll, now_ns);
             let mut round_ns = self.until_next_round(&progress, wakes, now_ns);
             if round_ns == Some(0) {
-                if may_read && is_last() {
-                    return self.background.save(progress);
-                }
                 progress.wakes = wakes;
                 let left = self.round(&mut progress, &|| Pressure::now(may_read, works_ahead));
                 progress.is_unfinished = left || !self.rest();
                 round_ns = progress.is_unfinished.then(|| self.round_ns());
             }
             match [poll_ns, round_ns].into_iter().flatten().min() {
-                Some(pause_ns) => thread.sleep(wakes, Some(pause_ns)),
-                None if thread.retire(wakes) => return,
+                Some(pause_ns) => thread.sleep(wakes, Some(pause_ns.min(TICK_NS))),
+                None if thread.retire(wakes) => return 0,
                 None => {}
             }
         }

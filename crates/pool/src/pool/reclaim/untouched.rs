@@ -5,8 +5,6 @@
 //!
 //! Out of scope: blocks that were wholly resident. Their residency tells nothing about touches.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::backend::{Backend, Span};
 use crate::class::{Run, pieces, run, runs};
 use crate::density::is_dense;
@@ -17,7 +15,7 @@ impl<B: Backend> Pool<B> {
     /// Whether to look up the residency of memory that is about to be freed.
     #[inline]
     pub(in crate::pool) fn needs_inspection(&self, fresh: bool, count: usize) -> bool {
-        fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
+        fresh && count >= SPARSE_GRANULES
     }
 
     /// Looks how much of the memory in doubt is still untouched. A run that is about to be freed is in doubt no more.
@@ -28,7 +26,7 @@ impl<B: Backend> Pool<B> {
         let doubts = core.doubts;
         drop(core);
         for run in doubts.runs() {
-            let untouched = if self.confined.load(Relaxed) { 0 } else { self.untouched(run) };
+            let untouched = self.untouched(run);
             if let Some(mut core) = self.core.lock() {
                 core.doubts.settle(run, untouched);
             }
