@@ -1,14 +1,20 @@
 //! Reports to the pool which pages the program protects, locks, advises, unmaps or replaces.
 //!
 //! In: the program's calls. Out: the same calls. If a call may change pages of the pool for good, the pool is told
-//! the range first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when it is freed, which
-//! undoes such changes; the pool reuses the pages and must undo the changes itself.
+//! the range and the kind of change first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when
+//! it is freed, which undoes such changes; the pool reuses the pages and must undo the changes itself.
 //!
 //! The pool goes to the kernel directly (`os::map`), so its own calls are not seen here.
 //!
-//! Not seen: calls through syscall(2), among them mbind(2) and mseal(2); shmat(2) with SHM_REMAP.
+//! Not seen: calls through syscall(2), among them mbind(2) and mseal(2); shmat(2) with SHM_REMAP. Programs call
+//! syscall(2) for futexes and clocks all the time, and those that avoid the C library's wrappers often have the
+//! instruction inline, where nothing can be interposed. To compare /proc/self/maps at each `free` would cost every
+//! program for the few that do this.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_uint};
+
+use faultless_os::advise::{GUARD_INSTALL, GUARD_REMOVE};
+use faultless_pool::Alteration;
 
 use crate::{Void, calls, pool};
 
@@ -21,7 +27,7 @@ const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mprotect(address: usize, len: usize, rights: c_int) -> c_int {
     if rights != READ_WRITE {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe { calls::mprotect(address, len, rights) }
@@ -40,7 +46,7 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 ) -> c_int {
     // A key above 0 stays with the pages.
     if rights != READ_WRITE || key > 0 {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_pkey_mprotect, address, len, rights, key) as c_int }
@@ -52,35 +58,68 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn madvise(address: usize, len: usize, advice: c_int) -> c_int {
-    if stays(advice) {
-        pool::altered(address, len);
+    if let Some(alteration) = alteration(advice) {
+        pool::altered(address, len, alteration);
     }
     // SAFETY: forwarded.
     unsafe { calls::madvise(address, len, advice) }
 }
 
-/// Whether an advice changes more than residency. Unknown ones count as such.
-fn stays(advice: c_int) -> bool {
+/// process_madvise(2). On itself a process may give any advice since Linux 6.13. The descriptor of another process is
+/// not told apart: then blocks at these addresses are restored for nothing.
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn process_madvise(
+    process: c_int,
+    ranges: *const libc::iovec,
+    count: usize,
+    advice: c_int,
+    flags: c_uint,
+) -> isize {
+    if let Some(alteration) = alteration(advice)
+        && !ranges.is_null()
+        && count <= libc::UIO_MAXIOV as usize
+    {
+        for at in 0..count {
+            // SAFETY: the caller passes so many ranges.
+            let range = unsafe { &*ranges.add(at) };
+            pool::altered(range.iov_base.addr(), range.iov_len, alteration);
+        }
+    }
+    // SAFETY: forwarded.
+    unsafe { libc::syscall(libc::SYS_process_madvise, process, ranges, count, advice, flags) as isize }
+}
+
+/// What an advice changes for good, if it changes more than residency. Unknown ones count as such.
+fn alteration(advice: c_int) -> Option<Alteration> {
     const MADV_COLLAPSE: c_int = 25;
-    const MADV_GUARD_REMOVE: c_int = 103;
-    !matches!(
-        advice,
+    match advice {
         libc::MADV_NORMAL
-            | libc::MADV_WILLNEED
-            | libc::MADV_DONTNEED
-            | libc::MADV_FREE
-            | libc::MADV_DOFORK
-            | libc::MADV_HUGEPAGE
-            | libc::MADV_DODUMP
-            | libc::MADV_KEEPONFORK
-            | libc::MADV_COLD
-            | libc::MADV_PAGEOUT
-            | libc::MADV_POPULATE_READ
-            | libc::MADV_POPULATE_WRITE
-            | libc::MADV_DONTNEED_LOCKED
-            | MADV_COLLAPSE
-            | MADV_GUARD_REMOVE
-    )
+        | libc::MADV_WILLNEED
+        | libc::MADV_DONTNEED
+        | libc::MADV_FREE
+        | libc::MADV_DOFORK
+        | libc::MADV_DODUMP
+        | libc::MADV_KEEPONFORK
+        | libc::MADV_UNMERGEABLE
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | libc::MADV_POPULATE_READ
+        | libc::MADV_POPULATE_WRITE
+        | libc::MADV_DONTNEED_LOCKED
+        | MADV_COLLAPSE
+        | GUARD_REMOVE => None,
+        libc::MADV_DONTFORK => Some(Alteration::NotInherited),
+        libc::MADV_WIPEONFORK => Some(Alteration::WipedInChildren),
+        libc::MADV_DONTDUMP => Some(Alteration::NotDumped),
+        libc::MADV_MERGEABLE => Some(Alteration::Merged),
+        libc::MADV_RANDOM | libc::MADV_SEQUENTIAL => Some(Alteration::Order),
+        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE => Some(Alteration::PageSize),
+        GUARD_INSTALL => Some(Alteration::Guarded),
+        _ => Some(Alteration::Mapping),
+    }
 }
 
 /// posix_madvise(3). It returns the error, and POSIX_MADV_DONTNEED does nothing.
@@ -106,7 +145,7 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlock(address: usize, len: usize) -> c_int {
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { calls::mlock(address, len) }
 }
@@ -121,7 +160,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
         // SAFETY: forwarded.
         return unsafe { mlock(address, len) };
     }
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_mlock2, address, len, flags) as c_int }
 }
@@ -140,7 +179,7 @@ pub(crate) unsafe extern "C" fn mmap(
     offset: c_long,
 ) -> Void {
     if flags & libc::MAP_FIXED != 0 {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     let ask = || unsafe { calls::mmap(address, len, rights, flags, file, offset) };
@@ -170,7 +209,7 @@ pub(crate) unsafe extern "C" fn mmap64(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn munmap(address: usize, len: usize) -> c_int {
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { calls::munmap(address, len) }
 }
@@ -187,9 +226,9 @@ pub(crate) unsafe extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> Void {
-    pool::altered(from, len);
+    pool::altered(from, len, Alteration::Mapping);
     if flags & libc::MREMAP_FIXED != 0 {
-        pool::altered(to, new_len);
+        pool::altered(to, new_len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }
