@@ -107,16 +107,18 @@ fn the_parent_takes_no_cow_faults_for_what_was_free() {
         return;
     }
     let _alone = ALONE.lock();
-    let pool = pool(Page::Base, Failing::default());
-    leave_idle(&pool, 40);
     let faults = || rusage(Who::Thread).unwrap().minor_faults;
-    let rewrite = || {
-        let before = faults();
-        leave_idle(&pool, 40);
-        let taken = faults() - before;
-        assert!(taken < 500, "{taken} faults for 40 MiB that were resident");
-    };
-    assert!(forked(&pool, || true, rewrite));
+    for mib in [6, 40] {
+        let pool = pool(Page::Base, Failing::default());
+        leave_idle(&pool, mib);
+        let rewrite = || {
+            let before = faults();
+            leave_idle(&pool, mib);
+            let taken = faults() - before;
+            assert!(taken < 500, "{taken} faults for {mib} MiB that were resident");
+        };
+        assert!(forked(&pool, || true, rewrite));
+    }
 }
 
 #[test]

@@ -19,7 +19,15 @@ use crate::{Void, pool};
 
 /// The beginnings of the files' names.
 const CACHES: [&[u8]; 9] = [
-    b"libucm", b"libucs", b"libfabric", b"libopen-pal", b"libopal", b"libcuda.", b"libmlx4", b"libmlx5", b"libefa",
+    b"libucm",
+    b"libucs",
+    b"libfabric",
+    b"libopen-pal",
+    b"libopal",
+    b"libcuda.",
+    b"libmlx4",
+    b"libmlx5",
+    b"libefa",
 ];
 /// A part of the names of libibverbs's drivers.
 const DRIVER: &[u8] = b"-rdmav";
@@ -49,7 +57,8 @@ fn is_cache(path: *const c_char) -> bool {
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let names = |prefix: &[u8]| {
-        name.strip_prefix(prefix).is_some_and(|rest| prefix.ends_with(b".") || matches!(rest, [b'.' | b'-', ..]))
+        name.strip_prefix(prefix)
+            .is_some_and(|rest| prefix.ends_with(b".") || matches!(rest, [b'.' | b'-', ..]))
     };
     CACHES.into_iter().any(names) || name.windows(DRIVER.len()).any(|part| part == DRIVER)
 }
