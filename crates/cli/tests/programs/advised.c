@@ -45,7 +45,7 @@ int main(int count, char **words) {
         getrusage(RUSAGE_SELF, &used);
         printf("%zu %ld\n", 5 * MIB / page, used.ru_minflt / ROUNDS);
     } else if (!strcmp(words[1], "part")) {
-        char *middle = advised(16 * MIB, -1) + 8 * MIB;
+        char *middle = advised(16 * MIB, -1) + 8 * MIB + page;
         memset(middle, 1, page);
         int dropped = madvise(middle, page, MADV_DONTNEED) ? errno : 0;
         printf("%d %d\n", dropped, mprotect(middle, page, PROT_READ) ? errno : 0);
