@@ -123,3 +123,46 @@ impl<B: Backend> Pool<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fake, Policy};
+
+    /// A pool with two blocks in one slab, of which the program has altered the first; its address is the second value.
+    fn altered(alteration: Alteration) -> (Pool<Fake>, [usize; 2]) {
+        let pool = Pool::open(Fake::new(2), Policy::default()).unwrap();
+        let [first, second] = [(); 2].map(|()| pool.alloc_at(SLAB_BYTES / 4, 1, false).unwrap());
+        pool.mark_altered(pool.range().0 + first, 1, alteration);
+        (pool, [first, second])
+    }
+
+    #[test]
+    fn an_advice_is_undone_and_the_pages_stay() {
+        let (pool, [first, second]) = altered(Alteration::NotInherited);
+        assert!(pool.free_at(first));
+        assert_eq!(pool.altered_slabs.load(Relaxed), 1, "the neighbour may be altered too");
+        assert_eq!(pool.alloc_at(SLAB_BYTES / 4, 1, false), Some(first));
+        assert_eq!(pool.stats().dirty_hits, 1);
+        assert!(pool.free_at(first) && pool.free_at(second));
+        pool.empty_front();
+        let again = pool.alloc_at(SLAB_BYTES, 1, false).unwrap();
+        assert!(pool.free_at(again));
+        assert_eq!(pool.altered_slabs.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn another_mapping_is_mapped_anew() {
+        let (pool, [first, _]) = altered(Alteration::Mapping);
+        assert!(pool.free_at(first));
+        assert_eq!(pool.stats().retained_bytes, 0);
+    }
+
+    #[test]
+    fn a_confined_process_makes_no_unusual_call() {
+        let (pool, [first, _]) = altered(Alteration::Guarded);
+        pool.confine();
+        assert!(pool.free_at(first));
+        assert_eq!(pool.stats().retained_bytes, 0, "mapped anew, as every malloc does");
+    }
+}
