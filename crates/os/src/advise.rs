@@ -35,10 +35,24 @@ pub enum Advice {
     Random,
     /// MADV_PAGEOUT (5.4): write to swap or to the file, and give the frames back.
     PageOut,
+    /// MADV_NORMAL: undoes MADV_RANDOM and MADV_SEQUENTIAL.
+    Normal,
+    /// MADV_KEEPONFORK (4.14): undoes MADV_WIPEONFORK.
+    KeepOnFork,
+    /// MADV_DODUMP (3.4): undoes MADV_DONTDUMP.
+    DoDump,
+    /// MADV_UNMERGEABLE (2.6.32): undoes MADV_MERGEABLE; merged pages become private copies.
+    Unmergeable,
+    /// MADV_GUARD_REMOVE (6.13): undoes [`GUARD_INSTALL`]; the pages are empty then.
+    GuardRemove,
 }
 
 /// linux/mman.h; not in every version of the libc crate.
 const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+/// MADV_GUARD_INSTALL (6.13): the pages are dropped, and every access to them is a SIGSEGV.
+pub const GUARD_INSTALL: libc::c_int = 102;
+/// MADV_GUARD_REMOVE.
+pub const GUARD_REMOVE: libc::c_int = 103;
 
 impl Advice {
     fn number_and_call(self) -> (libc::c_int, &'static str) {
@@ -55,6 +69,11 @@ impl Advice {
             Advice::WillNeed => (libc::MADV_WILLNEED, "madvise(MADV_WILLNEED"),
             Advice::Random => (libc::MADV_RANDOM, "madvise(MADV_RANDOM"),
             Advice::PageOut => (libc::MADV_PAGEOUT, "madvise(MADV_PAGEOUT"),
+            Advice::Normal => (libc::MADV_NORMAL, "madvise(MADV_NORMAL"),
+            Advice::KeepOnFork => (libc::MADV_KEEPONFORK, "madvise(MADV_KEEPONFORK"),
+            Advice::DoDump => (libc::MADV_DODUMP, "madvise(MADV_DODUMP"),
+            Advice::Unmergeable => (libc::MADV_UNMERGEABLE, "madvise(MADV_UNMERGEABLE"),
+            Advice::GuardRemove => (GUARD_REMOVE, "madvise(MADV_GUARD_REMOVE"),
         }
     }
 }
@@ -222,7 +241,7 @@ pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
 /// # Safety
 /// The range must be mapped by the caller. If the advice gives up the content, the caller must no longer need
 /// it.
-pub(crate) unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
+pub unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
     let (number, name) = advice.number_and_call();
     // SAFETY: the caller owns the range.
     let answer = unsafe { call!(libc::SYS_madvise, start, len, number) };

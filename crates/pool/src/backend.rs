@@ -66,6 +66,28 @@ pub enum Moved {
     Lost,
 }
 
+/// A lasting change of pages by the program, by what undoes it. Sets of them are the union of their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Alteration {
+    /// Children don't get the pages: MADV_DONTFORK.
+    NotInherited = 1,
+    /// Children get zeroes: MADV_WIPEONFORK.
+    WipedInChildren = 1 << 1,
+    /// Core dumps lack the pages: MADV_DONTDUMP.
+    NotDumped = 1 << 2,
+    /// Equal pages are shared: MADV_MERGEABLE.
+    Merged = 1 << 3,
+    /// Another order of access is expected: MADV_RANDOM, MADV_SEQUENTIAL.
+    Order = 1 << 4,
+    /// Guard pages: MADV_GUARD_INSTALL.
+    Guarded = 1 << 5,
+    /// The size of pages: MADV_HUGEPAGE, MADV_NOHUGEPAGE.
+    PageSize = 1 << 6,
+    /// Protection, locking, another mapping, or unknown: only a new mapping undoes it.
+    Mapping = 1 << 7,
+}
+
 /// Supplier of pages.
 pub trait Backend {
     /// The table of slabs.
@@ -176,6 +198,24 @@ pub trait Backend {
     /// # Errors
     /// The kernel refused; part of them may still be left out.
     fn share(&self, span: Span) -> crate::Result<()>;
+
+    /// Undoes alterations of a span that is being freed: a set of [`Alteration`] without `Mapping`. Without effect on the
+    /// size of pages if [`Backend::advise`] has one.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may be undone.
+    fn restore(&self, _span: Span, _altered: u8) -> crate::Result<()> {
+        Ok(())
+    }
+
+    /// From now on refuses to purge, to withhold and to renew, and moves no pages: somebody outside the kernel knows
+    /// their frames.
+    fn keep(&self) {}
+
+    /// Whether [`Backend::keep`] was called.
+    fn keeps(&self) -> bool {
+        false
+    }
 
     /// Maps a free span anew; it reads as zero.
     ///

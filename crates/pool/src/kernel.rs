@@ -13,9 +13,10 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use faultless_os::advise::Advice;
 use faultless_os::{advise, counters, map, page, pressure, zero};
 
-use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
+use crate::backend::{Alteration, Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
 use crate::block::Memory;
 use crate::class::run;
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub struct Kernel {
     /// see `relocate`.
     movable: AtomicU8,
     confined: AtomicBool,
+    /// Whether pages must stay where they are; see [`Backend::keep`].
+    keeps: AtomicBool,
     injector: Injector,
 }
 
@@ -183,7 +186,7 @@ impl Kernel {
     /// Prepares usable, untouched slabs for the pages of the policy. Counts the bytes that get base pages instead.
     fn back(&self, start: usize, len: usize) {
         let backed = match self.backing.load(Relaxed) {
-            BASE => return,
+            BASE | UNASKED => return,
             THP if self.injector.permit(Call::Advise).is_ok() => {
                 // SAFETY: callers pass usable parts of the range.
                 unsafe { advise::thp(start, len) }.map_or(0, |()| len)
@@ -221,6 +224,11 @@ impl Kernel {
         self.injector.permit(Call::Advise)
     }
 
+    /// Demands that pages may change.
+    fn require_change(&self, call: &'static str) -> crate::Result<()> {
+        if self.keeps() { Err(faultless_os::Error::new(call, EPERM).into()) } else { Ok(()) }
+    }
+
     /// The address of a span, if it is mapped.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
@@ -238,12 +246,14 @@ const HUGETLB: u8 = 2;
 const LACKING: u8 = 3;
 /// Huge pages in the slabs that the pool advises.
 const CHOSEN: u8 = 4;
+/// Huge pages without advice.
+const UNASKED: u8 = 5;
 
 /// The backing for a policy on this machine.
 fn backing(policy: Page) -> u8 {
     match policy {
         Page::Base => BASE,
-        Page::Thp if advise::thp_comes_unasked(advise::pmd_bytes()) => BASE,
+        Page::Thp if advise::thp_comes_unasked(advise::pmd_bytes()) => UNASKED,
         Page::Thp if advise::thp_gives(advise::pmd_bytes()) => CHOSEN,
         Page::Thp => LACKING,
         Page::Hugetlb => HUGETLB,
@@ -261,10 +271,22 @@ const MOVABLE: u8 = 1;
 const IMMOVABLE: u8 = 2;
 /// The error for a lack of addresses.
 const ENOMEM: i32 = 12;
-/// The error for calls that a sandbox may not allow.
-const EPERM: i32 = 1;
 /// The kernel's error for calls that hugetlb pages do not allow.
 const EINVAL: i32 = 22;
+/// The kernel's error for a move of several mappings at once.
+const EFAULT: i32 = 14;
+/// Our own error for calls that [`Backend::keep`] or [`Backend::confine`] forbids.
+const EPERM: i32 = 1;
+
+/// What undoes an alteration.
+const INVERSES: [(Alteration, Advice); 6] = [
+    (Alteration::NotInherited, Advice::DoFork),
+    (Alteration::WipedInChildren, Advice::KeepOnFork),
+    (Alteration::NotDumped, Advice::DoDump),
+    (Alteration::Merged, Advice::Unmergeable),
+    (Alteration::Order, Advice::Normal),
+    (Alteration::Guarded, Advice::GuardRemove),
+];
 
 impl Backend for Kernel {
     type Slabs = Table<Slab>;
@@ -402,13 +424,16 @@ impl Backend for Kernel {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
         // hugetlb pages never move this way, and kernels up to 6.16 unmap whole pages at the target before they refuse.
-        let may_move = by_pages && !self.is_hugetlb() && !self.is_confined();
+        let may_move = by_pages && !self.is_hugetlb() && !self.is_confined() && !self.keeps();
         if may_move && self.moves_pages() && self.injector.permit(Call::Remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
-                Err(_) => {
-                    self.movable.store(IMMOVABLE, Relaxed);
+                Err(error) => {
+                    // EFAULT: these pages are several mappings. Others may move.
+                    if error.errno != EFAULT {
+                        self.movable.store(IMMOVABLE, Relaxed);
+                    }
                     // The refusal may have unmapped the target, and another thread may have mapped memory of its own
                     // there since.
                     if map::anonymous_at(target, from.len).is_err() {
@@ -424,6 +449,7 @@ impl Backend for Kernel {
     }
 
     fn purge(&self, span: Span) -> crate::Result<()> {
+        self.require_change("madvise(MADV_DONTNEED")?;
         // The kernel purges whole hugetlb pages only. For a part of one it does nothing and reports success.
         if self.is_hugetlb() && !(span.offset | span.len).is_multiple_of(SLAB_BYTES) {
             return Err(faultless_os::Error::new("madvise of a part of a hugetlb page", EINVAL).into());
@@ -446,6 +472,7 @@ impl Backend for Kernel {
     }
 
     fn withhold(&self, span: Span) -> crate::Result<()> {
+        self.require_change("madvise(MADV_DONTFORK")?;
         self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool withholds only free slabs.
@@ -462,7 +489,34 @@ impl Backend for Kernel {
         unsafe { advise::do_fork(start, span.len) }.map_err(Error::from)
     }
 
+    fn restore(&self, span: Span, altered: u8) -> crate::Result<()> {
+        let Some(start) = self.address(span) else { return Ok(()) };
+        let pages = match self.backing.load(Relaxed) {
+            // The pool's choice, or pages that refuse the advice.
+            CHOSEN | HUGETLB => None,
+            THP | UNASKED => Some((Alteration::PageSize, Advice::HugePage)),
+            _ => Some((Alteration::PageSize, Advice::NoHugePage)),
+        };
+        for (alteration, inverse) in INVERSES.into_iter().chain(pages) {
+            if altered & alteration as u8 != 0 {
+                self.injector.permit(Call::Advise)?;
+                // SAFETY: inside the range; the pool restores only what is being freed.
+                unsafe { advise::advise(start, span.len, inverse) }?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&self) {
+        self.keeps.store(true, Relaxed);
+    }
+
+    fn keeps(&self) -> bool {
+        self.keeps.load(Relaxed)
+    }
+
     fn renew(&self, span: Span) -> crate::Result<()> {
+        self.require_change("mmap(MAP_FIXED")?;
         self.injector.permit(Call::Map)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool renews only free slabs.

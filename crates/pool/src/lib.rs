@@ -36,7 +36,7 @@ mod stats;
 pub mod tuning;
 mod wakeup;
 
-pub use backend::{Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
+pub use backend::{Alteration, Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
 pub use block::{Block, Memory, ZeroedBlock};
 pub use error::Error;
 pub use exposition::{Exposition, Field, Format, Kind, Label};

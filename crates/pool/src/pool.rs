@@ -309,7 +309,7 @@ impl<B: Backend> Pool<B> {
             Err(misuse) => return self.misused(misuse),
         };
         let run = (start, block.count);
-        if self.is_altered(run) {
+        if self.stays_altered(run) {
             self.blocks.clear(start);
             self.free_altered(run);
         } else if self.needs_inspection(block.fresh, block.count) {
@@ -419,7 +419,7 @@ impl<B: Backend> Pool<B> {
         if self.core.lock().is_none() {
             return false;
         }
-        if self.is_altered(tail) {
+        if self.stays_altered(tail) {
             self.free_altered(tail);
             return true;
         }
@@ -459,7 +459,7 @@ impl<B: Backend> Pool<B> {
             Moved::Copied => self.wipe_copied(from, old.fresh),
             Moved::Pages | Moved::Lost => true,
         };
-        let is_altered = !is_empty && self.is_altered(from);
+        let is_altered = !is_empty && self.stays_altered(from);
         let mut core = self.core.lock()?;
         match moved {
             Moved::Lost => {

@@ -99,9 +99,9 @@ pub(crate) const CLAIM_SLABS: usize = 16;
 /// Lengths in granules of the dirty runs to scrub in partly used slabs: at least 1 MiB first, then shorter ones, down
 /// to the smallest block of the pool.
 pub(crate) const SCRUB_GRANULES: [usize; 3] = [64, 16, 4];
-/// Bytes of wholly free slabs from which on children do not get them. For fewer, copying their page tables costs less
-/// than the calls: 31 us per MiB of base pages on a Zen 5 guest.
-pub(crate) const WITHHOLD_BYTES: usize = 8 << 20;
+/// Bytes of wholly free slabs from which on children do not get them. The calls take some 5 us; for a slab of base
+/// pages, copying the page table takes 20 us, and the parent's next use 512 CoW faults (Zen 5 guest).
+pub(crate) const WITHHOLD_BYTES: usize = SLAB_BYTES;
 /// Most runs of slabs to withhold. Each is a mapping of its own meanwhile, and takes two calls.
 pub(crate) const WITHHOLD_RUNS: usize = 64;
 /// Smallest block, in granules (1 MiB), whose residency is looked up when it ends: 2 ns per page. It may be a table of

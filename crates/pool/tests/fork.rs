@@ -107,16 +107,18 @@ fn the_parent_takes_no_cow_faults_for_what_was_free() {
         return;
     }
     let _alone = ALONE.lock();
-    let pool = pool(Page::Base, Failing::default());
-    leave_idle(&pool, 40);
     let faults = || rusage(Who::Thread).unwrap().minor_faults;
-    let rewrite = || {
-        let before = faults();
-        leave_idle(&pool, 40);
-        let taken = faults() - before;
-        assert!(taken < 500, "{taken} faults for 40 MiB that were resident");
-    };
-    assert!(forked(&pool, || true, rewrite));
+    for mib in [6, 40] {
+        let pool = pool(Page::Base, Failing::default());
+        leave_idle(&pool, mib);
+        let rewrite = || {
+            let before = faults();
+            leave_idle(&pool, mib);
+            let taken = faults() - before;
+            assert!(taken < 500, "{taken} faults for {mib} MiB that were resident");
+        };
+        assert!(forked(&pool, || true, rewrite));
+    }
 }
 
 #[test]
@@ -148,4 +150,21 @@ fn a_block_across_memory_that_was_renewed_still_grows() {
             && first.len() == 9 * MIB
     };
     assert!(forked(&pool, child, || ()));
+}
+
+#[test]
+fn a_pool_that_keeps_its_pages_gives_none_back_and_its_child_is_whole() {
+    let _alone = ALONE.lock();
+    let pool = pool(Page::Base, Failing::default());
+    pool.keep();
+    leave_idle(&pool, 40);
+    let before = pool.stats().retained_bytes;
+    assert_eq!(pool.purge_idle(usize::MAX), 0);
+    let child = || pool.alloc(20 * MIB).is_some_and(|again| is(&again, 0xee));
+    assert!(forked(&pool, child, || ()));
+    assert_eq!((pool.stats().retained_bytes, pool.stats().withheld_bytes), (before, 0));
+    let mut growing = pool.alloc(4 * MIB).unwrap();
+    let _neighbour = pool.alloc(MIB).unwrap();
+    assert!(growing.resize(20 * MIB));
+    assert_eq!((pool.stats().grown_by_pages, pool.stats().grown_by_copy), (0, 1));
 }

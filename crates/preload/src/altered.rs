@@ -1,14 +1,18 @@
 //! Reports to the pool which pages the program protects, locks, advises, unmaps, replaces or puts into a pipe.
 //!
 //! In: the program's calls. Out: the same calls. If a call may change pages of the pool for good, the pool is told
-//! the range first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when it is freed, which
-//! undoes such changes; the pool reuses the pages and must undo the changes itself.
+//! the range and the kind of change first. Elsewhere a call costs two comparisons more. glibc unmaps a large block when
+//! it is freed, which undoes such changes; the pool reuses the pages and must undo the changes itself.
 //!
 //! The pool goes to the kernel directly (`os::map`), so its own calls are not seen here.
 //!
-//! Not seen: calls through syscall(2), among them mbind(2) and mseal(2); shmat(2) with SHM_REMAP.
+//! Calls through syscall(2) are seen too (`single`). Not seen: a program's own instructions, among them those of Go; shmat(2) with
+//! SHM_REMAP. To compare /proc/self/maps at each `free` would cost every program for the few that do this.
 
 use std::ffi::{c_int, c_long, c_uint};
+
+use faultless_os::advise::{GUARD_INSTALL, GUARD_REMOVE};
+use faultless_pool::Alteration;
 
 use crate::{Void, calls, next, pool};
 
@@ -21,7 +25,7 @@ const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mprotect(address: usize, len: usize, rights: c_int) -> c_int {
     if rights != READ_WRITE {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe { calls::mprotect(address, len, rights) }
@@ -40,7 +44,7 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 ) -> c_int {
     // A key above 0 stays with the pages.
     if rights != READ_WRITE || key > 0 {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe {
@@ -54,35 +58,122 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn madvise(address: usize, len: usize, advice: c_int) -> c_int {
-    if stays(advice) {
-        pool::altered(address, len);
+    if let Some(alteration) = alteration(advice) {
+        pool::altered(address, len, alteration);
     }
     // SAFETY: forwarded.
     unsafe { calls::madvise(address, len, advice) }
 }
 
-/// Whether an advice changes more than residency. Unknown ones count as such.
-fn stays(advice: c_int) -> bool {
+/// process_madvise(2). On itself a process may give any advice since Linux 6.13. The descriptor of another process is
+/// not told apart: then blocks at these addresses are restored for nothing.
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn process_madvise(
+    process: c_int,
+    ranges: *const libc::iovec,
+    count: usize,
+    advice: c_int,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: the caller passes so many ranges.
+    unsafe { ranges_altered(ranges, count, alteration(advice)) };
+    let arguments = [process as usize, ranges.addr(), count, advice as usize, flags as usize];
+    // SAFETY: forwarded.
+    unsafe { next::system_call(libc::SYS_process_madvise, arguments) as isize }
+}
+
+/// Tells the pool of each of `count` ranges.
+///
+/// # Safety
+/// They must be valid, as for process_madvise(2).
+unsafe fn ranges_altered(ranges: *const libc::iovec, count: usize, alteration: Option<Alteration>) {
+    let Some(alteration) = alteration.filter(|_| !ranges.is_null() && count <= libc::UIO_MAXIOV as usize)
+    else {
+        return;
+    };
+    for at in 0..count {
+        // SAFETY: the caller passes so many ranges.
+        let range = unsafe { &*ranges.add(at) };
+        pool::altered(range.iov_base.addr(), range.iov_len, alteration);
+    }
+}
+
+/// The numbers of such calls.
+pub(crate) const NUMBERS: [c_long; 12] = [
+    libc::SYS_mprotect,
+    libc::SYS_pkey_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_process_madvise,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_remap_file_pages,
+    libc::SYS_mbind,
+    SYS_MSEAL,
+];
+/// mseal(2), Linux 6.10.
+const SYS_MSEAL: c_long = 462;
+
+/// Tells the pool of such a call, by its number and its arguments.
+///
+/// # Safety
+/// The arguments must be those of that call.
+#[cold]
+pub(crate) unsafe fn seen(number: c_long, [first, second, third, fourth, fifth]: [usize; 5]) {
+    let kind = |advice: usize| alteration(advice as c_int);
+    match number {
+        libc::SYS_madvise => {
+            if let Some(alteration) = kind(third) {
+                pool::altered(first, second, alteration);
+            }
+        }
+        // SAFETY: the arguments of process_madvise(2).
+        libc::SYS_process_madvise => unsafe {
+            ranges_altered(second as *const libc::iovec, third, kind(fourth))
+        },
+        libc::SYS_mprotect if third as c_int == READ_WRITE => {}
+        libc::SYS_mmap if fourth as c_int & libc::MAP_FIXED == 0 => {}
+        libc::SYS_mremap if fourth as c_int & libc::MREMAP_FIXED != 0 => {
+            pool::altered(first, second, Alteration::Mapping);
+            pool::altered(fifth, third, Alteration::Mapping);
+        }
+        _ => pool::altered(first, second, Alteration::Mapping),
+    }
+}
+
+/// What an advice changes for good, if it changes more than residency. Unknown ones count as such.
+fn alteration(advice: c_int) -> Option<Alteration> {
     const MADV_COLLAPSE: c_int = 25;
-    const MADV_GUARD_REMOVE: c_int = 103;
-    !matches!(
-        advice,
+    match advice {
         libc::MADV_NORMAL
-            | libc::MADV_WILLNEED
-            | libc::MADV_DONTNEED
-            | libc::MADV_FREE
-            | libc::MADV_DOFORK
-            | libc::MADV_HUGEPAGE
-            | libc::MADV_DODUMP
-            | libc::MADV_KEEPONFORK
-            | libc::MADV_COLD
-            | libc::MADV_PAGEOUT
-            | libc::MADV_POPULATE_READ
-            | libc::MADV_POPULATE_WRITE
-            | libc::MADV_DONTNEED_LOCKED
-            | MADV_COLLAPSE
-            | MADV_GUARD_REMOVE
-    )
+        | libc::MADV_WILLNEED
+        | libc::MADV_DONTNEED
+        | libc::MADV_FREE
+        | libc::MADV_DOFORK
+        | libc::MADV_DODUMP
+        | libc::MADV_KEEPONFORK
+        | libc::MADV_UNMERGEABLE
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | libc::MADV_POPULATE_READ
+        | libc::MADV_POPULATE_WRITE
+        | libc::MADV_DONTNEED_LOCKED
+        | MADV_COLLAPSE
+        | GUARD_REMOVE => None,
+        libc::MADV_DONTFORK => Some(Alteration::NotInherited),
+        libc::MADV_WIPEONFORK => Some(Alteration::WipedInChildren),
+        libc::MADV_DONTDUMP => Some(Alteration::NotDumped),
+        libc::MADV_MERGEABLE => Some(Alteration::Merged),
+        libc::MADV_RANDOM | libc::MADV_SEQUENTIAL => Some(Alteration::Order),
+        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE => Some(Alteration::PageSize),
+        GUARD_INSTALL => Some(Alteration::Guarded),
+        _ => Some(Alteration::Mapping),
+    }
 }
 
 /// posix_madvise(3). It returns the error, and POSIX_MADV_DONTNEED does nothing.
@@ -108,7 +199,7 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlock(address: usize, len: usize) -> c_int {
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { calls::mlock(address, len) }
 }
@@ -123,7 +214,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
         // SAFETY: forwarded.
         return unsafe { mlock(address, len) };
     }
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { next::system_call(libc::SYS_mlock2, [address, len, flags as usize]) as c_int }
 }
@@ -142,7 +233,7 @@ pub(crate) unsafe extern "C" fn mmap(
     offset: c_long,
 ) -> Void {
     if flags & libc::MAP_FIXED != 0 {
-        pool::altered(address, len);
+        pool::altered(address, len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     let ask = || unsafe { calls::mmap(address, len, rights, flags, file, offset) };
@@ -172,7 +263,7 @@ pub(crate) unsafe extern "C" fn mmap64(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn munmap(address: usize, len: usize) -> c_int {
-    pool::altered(address, len);
+    pool::altered(address, len, Alteration::Mapping);
     // SAFETY: forwarded.
     unsafe { calls::munmap(address, len) }
 }
@@ -189,9 +280,9 @@ pub(crate) unsafe extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> Void {
-    pool::altered(from, len);
+    pool::altered(from, len, Alteration::Mapping);
     if flags & libc::MREMAP_FIXED != 0 {
-        pool::altered(to, new_len);
+        pool::altered(to, new_len, Alteration::Mapping);
     }
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }
@@ -213,7 +304,9 @@ pub(crate) unsafe extern "C" fn vmsplice(
     if spliced > 0 {
         // SAFETY: the kernel has just read them.
         let parts = unsafe { std::slice::from_raw_parts(parts, count) };
-        parts.iter().for_each(|part| pool::altered(part.iov_base as usize, part.iov_len));
+        parts
+            .iter()
+            .for_each(|part| pool::altered(part.iov_base as usize, part.iov_len, Alteration::Mapping));
     }
     spliced
 }

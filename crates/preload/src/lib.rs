@@ -32,6 +32,7 @@ mod pool;
 mod record;
 mod recorded;
 mod region;
+mod registration;
 mod settings;
 mod single;
 mod summary;
@@ -77,6 +78,7 @@ fn begin() {
     summary::start();
     record::start();
     pool::start(settings);
+    registration::look(std::ptr::null());
     limits::start();
 }
 

@@ -1,7 +1,8 @@
 //! The loader's functions: dlopen(3) without RTLD_DEEPBIND, and dl_iterate_phdr(3) without this library under a
 //! sanitizer.
 //!
-//! In: the program's calls. Out: the same calls of the next definitions.
+//! In: the program's calls. Out: the same calls of the next definitions. Before each dlopen, `registration` looks at the
+//! loaded objects.
 //!
 //! A library that is loaded with RTLD_DEEPBIND calls the C library's malloc, and the C library's free for blocks of the
 //! program. PHP loads its modules this way. The same libraries work without the flag on systems that lack it (musl,
@@ -13,11 +14,11 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{
     AtomicI32, AtomicPtr,
-    Ordering::{Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use crate::objects::{Each, iterate};
-use crate::{Void, owner};
+use crate::{Void, owner, registration};
 
 /// The next dlopen(3), or null before it was looked up.
 static OPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -33,45 +34,48 @@ static OPEN_FLAGS: AtomicI32 = AtomicI32::new(!0);
 unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Void {
     #[cfg(target_arch = "x86_64")]
     std::arch::naked_asm!(
-        "cmp qword ptr [rip + {open}], 0",
-        "jne 2f",
         "push rdi",
         "push rsi",
         "sub rsp, 8",
-        "call {find}",
+        "call {prepare}",
         "add rsp, 8",
         "pop rsi",
         "pop rdi",
-        "2: and esi, dword ptr [rip + {flags}]",
-        "jmp qword ptr [rip + {open}]",
-        open = sym OPEN,
+        "and esi, dword ptr [rip + {flags}]",
+        "jmp rax",
         flags = sym OPEN_FLAGS,
-        find = sym find,
+        prepare = sym prepare,
     );
     #[cfg(target_arch = "aarch64")]
     std::arch::naked_asm!(
-        "adrp x16, {open}",
-        "ldr x16, [x16, :lo12:{open}]",
-        "cbnz x16, 2f",
         "stp x0, x1, [sp, #-32]!",
         "str x30, [sp, #16]",
-        "bl {find}",
+        "bl {prepare}",
+        "mov x16, x0",
         "ldr x30, [sp, #16]",
         "ldp x0, x1, [sp], #32",
-        "adrp x16, {open}",
-        "ldr x16, [x16, :lo12:{open}]",
-        "2: adrp x17, {flags}",
+        "adrp x17, {flags}",
         "ldr w17, [x17, :lo12:{flags}]",
         "and w1, w1, w17",
         "br x16",
-        open = sym OPEN,
         flags = sym OPEN_FLAGS,
-        find = sym find,
+        prepare = sym prepare,
     );
 }
 
+/// Looks for registration caches, and returns the next dlopen(3).
+extern "C" fn prepare(file: *const c_char) -> Void {
+    if OPEN.load(Acquire).is_null() {
+        find();
+    }
+    if !owner::is_passive() {
+        registration::look(file);
+    }
+    OPEN.load(Acquire)
+}
+
 /// Finds the next dlopen(3). Before glibc 2.34 a program may have none; then nobody calls it.
-pub(crate) extern "C" fn find() {
+pub(crate) fn find() {
     // SAFETY: the name is a C string; RTLD_NEXT starts behind the object this code is in.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
     OPEN.store(if found.is_null() { refuse_to_open as *mut c_void } else { found }, Release);

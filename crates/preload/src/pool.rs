@@ -6,14 +6,14 @@
 
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 
 use faultless_os::call::process_id;
 use faultless_os::lock::Mutex;
 use faultless_os::processor::Processors;
 use faultless_os::thread::Quiet;
-use faultless_pool::{Kernel, Page, Pool};
+use faultless_pool::{Alteration, Kernel, Page, Pool};
 
 use crate::once::Once;
 use crate::settings::Settings;
@@ -46,6 +46,8 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 /// Whether the program limits its number of threads.
 static THREADS_COUNT: AtomicBool = AtomicBool::new(false);
+/// Whether pages must stay where they are, perhaps since before there was a pool.
+static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Whether the program locks everything that is mapped, perhaps since before there was a pool.
 static LOCKS_ALL: AtomicBool = AtomicBool::new(false);
 
@@ -71,20 +73,20 @@ pub(crate) fn threshold() -> usize {
 
 /// Tells the pool that the program is about to change these pages. Keeps errno.
 #[inline(always)]
-pub(crate) fn altered(address: usize, len: usize) {
+pub(crate) fn altered(address: usize, len: usize, alteration: Alteration) {
     let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
     if address < end && address.saturating_add(len) > base {
-        altered_inside(address, len);
+        altered_inside(address, len, alteration);
     }
 }
 
 /// A child of vfork(2) reports as well, because it changes its parent's pages.
 #[cold]
 #[inline(never)]
-fn altered_inside(address: usize, len: usize) {
+fn altered_inside(address: usize, len: usize, alteration: Alteration) {
     if let State::Open(pool) = state() {
         let errno = next::errno();
-        pool.mark_altered(address, len);
+        pool.mark_altered(address, len, alteration);
         next::set_errno(errno);
     }
 }
@@ -188,7 +190,11 @@ fn open() -> Option<&'static Pool<Kernel>> {
     let (base, len) = pool.range();
     BASE.store(base, Release);
     LEN.store(len, Release);
-    STATE.store(OPEN, Release);
+    STATE.store(OPEN, SeqCst);
+    // `keep` stores first and then looks for a pool, so one of the two sides notices.
+    if keeps() {
+        pool.keep();
+    }
     drop(gate);
     if !behind::is_registered() {
         teach_next();
@@ -241,6 +247,17 @@ pub(crate) fn is_about_to_lock(future: bool) {
             pool.limit_addresses();
         }
     });
+}
+
+/// Whether the pool keeps its pages where they are.
+pub(crate) fn keeps() -> bool {
+    KEEPS.load(SeqCst)
+}
+
+/// Keeps all pages where they are from now on: somebody outside the kernel knows their frames.
+pub(crate) fn keep() {
+    KEEPS.swap(true, SeqCst);
+    tell(Pool::keep);
 }
 
 /// The answer of the next malloc, or of the kernel, to a large request. If it refuses, and addresses are limited, the

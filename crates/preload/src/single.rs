@@ -23,7 +23,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::{calls, next, owner, pool, summary};
+use crate::{altered, calls, next, owner, pool, summary};
 
 /// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
@@ -145,6 +145,30 @@ pub(crate) unsafe extern "C" fn prctl(
     unsafe { calls::prctl(option, second, third, fourth, fifth) }
 }
 
+/// The calls that are watched where they come through syscall(2), as a bitmap of their numbers.
+static WATCHED: [u64; 8] = {
+    let (mut map, mut at) = ([0; 8], 0);
+    while at < ALONE.len() {
+        map[ALONE[at] as usize / 64] |= 1 << (ALONE[at] % 64);
+        at += 1;
+    }
+    at = 0;
+    while at < altered::NUMBERS.len() {
+        map[altered::NUMBERS[at] as usize / 64] |= 1 << (altered::NUMBERS[at] % 64);
+        at += 1;
+    }
+    map
+};
+/// Those that concern the background thread.
+const ALONE: [c_long; 6] = [
+    libc::SYS_exit,
+    libc::SYS_prctl,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_seccomp,
+    libc::SYS_landlock_restrict_self,
+];
+
 /// syscall(2). It jumps to the next definition: any call may be made through it, also one that returns twice.
 ///
 /// # Safety
@@ -154,55 +178,42 @@ pub(crate) unsafe extern "C" fn prctl(
 unsafe extern "C" fn syscall() {
     #[cfg(target_arch = "x86_64")]
     std::arch::naked_asm!(
-        "cmp edi, {exit}",
-        "je {watched}",
-        "cmp edi, {prctl}",
-        "je {watched}",
-        "cmp edi, {unshare}",
-        "je {watched}",
-        "cmp edi, {setns}",
-        "je {watched}",
-        "cmp edi, {seccomp}",
-        "je {watched}",
-        "cmp edi, {landlock}",
-        "je {watched}",
+        "cmp edi, {end}",
+        "jae 2f",
+        "lea r10, [rip + {map}]",
+        "mov eax, edi",
+        "bt dword ptr [r10], eax",
+        "jc {watched}",
+        "2:",
         "cmp qword ptr [rip + {next}], 0",
         "je {direct}",
         "jmp qword ptr [rip + {next}]",
-        exit = const libc::SYS_exit,
-        prctl = const libc::SYS_prctl,
-        unshare = const libc::SYS_unshare,
-        setns = const libc::SYS_setns,
-        seccomp = const libc::SYS_seccomp,
-        landlock = const libc::SYS_landlock_restrict_self,
+        end = const WATCHED.len() * 64,
+        map = sym WATCHED,
         watched = sym watched,
         direct = sym direct,
         next = sym SYSCALL,
     );
     #[cfg(target_arch = "aarch64")]
     std::arch::naked_asm!(
-        "cmp w0, {exit}",
-        "b.eq {watched}",
-        "cmp w0, {prctl}",
-        "b.eq {watched}",
-        "cmp w0, {unshare}",
-        "b.eq {watched}",
-        "cmp w0, {setns}",
-        "b.eq {watched}",
-        "cmp w0, {seccomp}",
-        "b.eq {watched}",
-        "cmp w0, {landlock}",
-        "b.eq {watched}",
+        "cmp w0, {end}",
+        "b.hs 2f",
+        "adrp x16, {map}",
+        "add x16, x16, :lo12:{map}",
+        "lsr w17, w0, 6",
+        "ldr x16, [x16, x17, lsl 3]",
+        "lsr x16, x16, x0",
+        "tbz x16, 0, 2f",
+        "b {watched}",
+        "2:",
         "adrp x16, {next}",
         "ldr x16, [x16, :lo12:{next}]",
-        "cbz x16, {direct}",
+        "cbz x16, 3f",
         "br x16",
-        exit = const libc::SYS_exit,
-        prctl = const libc::SYS_prctl,
-        unshare = const libc::SYS_unshare,
-        setns = const libc::SYS_setns,
-        seccomp = const libc::SYS_seccomp,
-        landlock = const libc::SYS_landlock_restrict_self,
+        "3:",
+        "b {direct}",
+        end = const WATCHED.len() * 64,
+        map = sym WATCHED,
         watched = sym watched,
         direct = sym direct,
         next = sym SYSCALL,
@@ -226,7 +237,7 @@ unsafe extern "C" fn direct(
     unsafe { next::system_call(number, [first, second, third, fourth, fifth, sixth]) }
 }
 
-/// Makes a call that concerns the background thread. None of them has more than five arguments.
+/// Makes a call that concerns the background thread, or that may change pages of the pool.
 ///
 /// # Safety
 /// As syscall(2).
@@ -237,6 +248,7 @@ unsafe extern "C" fn watched(
     third: usize,
     fourth: usize,
     fifth: usize,
+    sixth: usize,
 ) -> c_long {
     type Next = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
     /// What only asks is no sandbox: SECCOMP_GET_ACTION_AVAIL and greater operations.
@@ -249,13 +261,17 @@ unsafe extern "C" fn watched(
         unsafe { std::mem::transmute::<*mut c_void, Next>(found) }
     };
     // SAFETY: forwarded.
-    let forward = || unsafe { function(number, first, second, third, fourth, fifth, 0) };
+    let forward = || unsafe { function(number, first, second, third, fourth, fifth, sixth) };
     match number {
         libc::SYS_exit => pool::end_thread(),
         libc::SYS_prctl if !confines(first as c_int) => {}
         libc::SYS_seccomp if first >= ASKS => {}
         libc::SYS_prctl | libc::SYS_seccomp => confine(),
-        _ => return pool::without_thread(forward),
+        libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => {
+            return pool::without_thread(forward);
+        }
+        // SAFETY: the arguments of that call.
+        _ => unsafe { altered::seen(number, [first, second, third, fourth, fifth]) },
     }
     forward()
 }

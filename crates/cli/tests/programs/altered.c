@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,8 +19,23 @@
 #define MADV_GUARD_INSTALL 102
 #endif
 
+/* glibc 2.36. */
+extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned) __attribute__((weak));
+
 static size_t page;
 static int file;
+
+/* Linux 6.13 lets a process advise itself this way. */
+static int advises_itself(char *at, int advice) {
+    struct iovec range = {at, page};
+    int process = syscall(SYS_pidfd_open, getpid(), 0);
+    if (process < 0 || !process_madvise) return errno = ENOSYS;
+    ssize_t advised = process_madvise(process, &range, 1, advice, 0);
+    int error = errno;
+    close(process);
+    errno = error;
+    return advised < 0;
+}
 
 static int changes(const char *way, char *at) {
     if (!strcmp(way, "none")) return mprotect(at, page, PROT_NONE);
@@ -29,6 +46,10 @@ static int changes(const char *way, char *at) {
     if (!strcmp(way, "dontfork")) return madvise(at, page, MADV_DONTFORK);
     if (!strcmp(way, "wipe")) return madvise(at, page, MADV_WIPEONFORK);
     if (!strcmp(way, "guard")) return madvise(at, page, MADV_GUARD_INSTALL);
+    if (!strcmp(way, "nodump")) return madvise(at, page, MADV_DONTDUMP);
+    if (!strcmp(way, "merge")) return madvise(at, page, MADV_MERGEABLE);
+    if (!strcmp(way, "own-dontfork")) return advises_itself(at, MADV_DONTFORK);
+    if (!strcmp(way, "own-guard")) return advises_itself(at, MADV_GUARD_INSTALL);
     if (!strcmp(way, "random")) return posix_madvise(at, page, POSIX_MADV_RANDOM);
     if (!strcmp(way, "unmap")) return munmap(at, page);
     const int to_place = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -37,6 +58,22 @@ static int changes(const char *way, char *at) {
     if (!strcmp(way, "file")) return mmap(at, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != at;
     if (!strcmp(way, "file64")) return mmap64(at, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) != at;
     exit(9);
+}
+
+/* Whether no mapping of a block has flags that only a program sets. */
+static int is_unflagged(char *block, size_t len) {
+    static const char *flags[] = {" dc", " wf", " dd", " mg", " rr", " sr", " lo", " lf"};
+    char line[512];
+    int is_inside = 0, found = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        uintptr_t begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) is_inside = begin < (uintptr_t)block + len && end > (uintptr_t)block;
+        else if (is_inside && !strncmp(line, "VmFlags:", 8))
+            for (size_t at = 0; at < sizeof flags / sizeof *flags; at++) found |= strstr(line, flags[at]) != NULL;
+    }
+    if (maps) fclose(maps);
+    return !found;
 }
 
 /* Whether a block can be used, here and in a child. */
@@ -79,6 +116,7 @@ int main(int count, char **words) {
         free(block);
         int zeroed = round % 2;
         block = zeroed ? calloc(1, len) : malloc(len);
+        if (!is_unflagged(block, len)) return printf("flagged in round %d\n", round) < 0;
         if (!is_sound(block, len, zeroed)) return printf("not sound in round %d\n", round) < 0;
         if (round % 4 == 3) block = realloc(block, 2 * len);
         free(block);

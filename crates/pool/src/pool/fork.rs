@@ -40,7 +40,7 @@ impl<B: Backend> Pool<B> {
         }
         self.empty_front();
         let Some(mut core) = self.core.lock() else { return };
-        core.withheld = core.retained_slabs() * SLAB_BYTES >= WITHHOLD_BYTES;
+        core.withheld = !self.backend.keeps() && core.retained_slabs() * SLAB_BYTES >= WITHHOLD_BYTES;
         if core.withheld {
             core.each_withheld(|core, run| {
                 // If the kernel refuses, the child gets the pages and drops them.

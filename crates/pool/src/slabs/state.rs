@@ -82,8 +82,8 @@ pub struct Slab {
     pub(crate) huge: bool,
     /// Whether little of it had been touched when a block in it ended.
     pub(crate) sparse: bool,
-    /// Whether the program has changed the protection, locking or inheritance of its pages.
-    pub(crate) altered: bool,
+    /// What the program has changed about its pages: bits of [`Alteration`](crate::Alteration).
+    pub(crate) altered: u8,
 }
 
 impl Slab {
@@ -101,7 +101,7 @@ impl Slab {
         pinned: false,
         huge: false,
         sparse: false,
-        altered: false,
+        altered: 0,
     };
 
     /// The state of granule `at`.
@@ -125,6 +125,11 @@ impl Slab {
 
     pub(crate) fn free(&self) -> u128 {
         !self.used
+    }
+
+    /// Whether nothing outside `mask` is in use.
+    pub(crate) fn is_idle_beside(&self, mask: u128) -> bool {
+        self.used & !mask == 0
     }
 
     pub(crate) fn free_dirty(&self) -> u128 {

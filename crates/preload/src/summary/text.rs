@@ -62,6 +62,9 @@ fn ahead(line: &mut Line, pool: &Pool<Kernel>, stats: &Stats) {
     if pool.is_thread_refused() {
         head(line).text(b"no background thread could be started: nothing decays");
     }
+    if pool.keeps() {
+        head(line).text(b"a registration cache is loaded (RDMA, CUDA): no memory is given back");
+    }
     if stats.stocked_bytes + stats.scrubbed_bytes > 0 {
         head(line).text(b"ahead of need: ").mib(stats.stocked_bytes).text(b" made resident (");
         line.number(stats.stock_ns / 1000).text(b" us), ").mib(stats.scrubbed_bytes).text(b" zeroed (");

@@ -30,7 +30,8 @@ pub(crate) enum Policy {
     /// Like mthp-64K, with 1 MiB
     #[value(name = "mthp-1M")]
     Mthp1M,
-    /// Pages from the reserved pool while it has some (vm.nr_hugepages); not for programs that fork and write
+    /// Pages from the reserved pool while it has some (vm.nr_hugepages); not for programs that fork and write, or
+    /// protect or drop parts of blocks
     Hugetlb,
 }
 

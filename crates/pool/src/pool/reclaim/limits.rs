@@ -43,6 +43,16 @@ impl<B: Backend> Pool<B> {
         self.release_holes();
     }
 
+    /// Keeps all pages where they are from now on, and gives none back: a registration cache knows their frames.
+    pub fn keep(&self) {
+        self.backend.keep();
+    }
+
+    /// Whether [`Pool::keep`] was called.
+    pub fn keeps(&self) -> bool {
+        self.backend.keeps()
+    }
+
     /// Whether addresses, or the memory behind them, are limited: by a limit, by strict commit accounting, or because
     /// every mapping is resident at once.
     pub fn addresses_are_limited(&self) -> bool {
