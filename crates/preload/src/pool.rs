@@ -256,7 +256,7 @@ pub(crate) fn keeps() -> bool {
 
 /// Keeps all pages where they are from now on: somebody outside the kernel knows their frames.
 pub(crate) fn keep() {
-    KEEPS.swap(true, SeqCst);
+    KEEPS.fetch_or(is_owner(), SeqCst);
     tell(Pool::keep);
 }
 
