@@ -40,7 +40,8 @@ fn whatever_a_program_did_to_the_pages_of_a_block_the_next_has_them_as_usual() {
     let locked = ["lock", "lock2"];
     let advised = ["dontfork", "own-dontfork", "wipe", "nodump", "merge", "random"];
     let replaced = ["unmap", "move", "away", "file", "file64"];
-    for way in protected.into_iter().chain(locked).chain(advised).chain(replaced) {
+    let raw = ["raw-none", "raw-dontfork", "raw-lock", "raw-unmap", "raw-move", "raw-file"];
+    for way in protected.into_iter().chain(locked).chain(advised).chain(replaced).chain(raw) {
         altered(way);
     }
 }

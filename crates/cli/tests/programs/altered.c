@@ -50,6 +50,12 @@ static int changes(const char *way, char *at) {
     if (!strcmp(way, "merge")) return madvise(at, page, MADV_MERGEABLE);
     if (!strcmp(way, "own-dontfork")) return advises_itself(at, MADV_DONTFORK);
     if (!strcmp(way, "own-guard")) return advises_itself(at, MADV_GUARD_INSTALL);
+    if (!strcmp(way, "raw-none")) return syscall(SYS_mprotect, at, page, PROT_NONE);
+    if (!strcmp(way, "raw-dontfork")) return syscall(SYS_madvise, at, page, MADV_DONTFORK);
+    if (!strcmp(way, "raw-lock")) return syscall(SYS_mlock, at, page);
+    if (!strcmp(way, "raw-unmap")) return syscall(SYS_munmap, at, page);
+    if (!strcmp(way, "raw-move")) return syscall(SYS_mremap, at, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at + 64 * page) == -1;
+    if (!strcmp(way, "raw-file")) return syscall(SYS_mmap, at, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) == -1;
     if (!strcmp(way, "random")) return posix_madvise(at, page, POSIX_MADV_RANDOM);
     if (!strcmp(way, "unmap")) return munmap(at, page);
     const int to_place = MREMAP_MAYMOVE | MREMAP_FIXED;

@@ -1,6 +1,6 @@
 /* Frees 1 GiB and then only reads its own state. Usage: idles MILLISECONDS: prints a line per reading, at least 20 in the decay
  * time: milliseconds since the free, resident MiB, threads. Ends when one thread and little memory are left, or after three times
- * the decay time; then prints what a plain unshare(2) returns. With "little": allocates and frees 30 MiB repeatedly; prints the
+ * the decay time; then prints what a plain unshare(2) returns. With "little": allocates and frees 8 MiB repeatedly; prints the
  * largest number of threads. */
 #include "proc.h"
 #include <sched.h>
@@ -17,7 +17,7 @@ static void use(int count, size_t len) {
 static int little(void) {
     long most = 0;
     for (int round = 0; round < 100; round++) {
-        use(15, 2 * MIB);
+        use(4, 2 * MIB);
         for (int reading = 0; reading < 3; reading++) {
             long count = threads();
             if (count > most) most = count;
