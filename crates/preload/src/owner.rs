@@ -235,7 +235,7 @@ pub(crate) fn tell() {
     let words = unsafe { &WORDS };
     let owner = match answer() {
         OURS_WITHOUT_SMALL => behind_small(c"malloc"),
-        PROGRAMS if words.behind_small != 0 => words.malloc,
+        PROGRAMS if words.behind_small != 0 => first(),
         _ => return,
     };
     // SAFETY: the name is a C string, and no other thread runs yet.
@@ -252,8 +252,23 @@ pub(crate) fn tell() {
     unsafe { *first = b'-' as c_char };
     let mut line = Text::<512>::new();
     line.text(b"faultless: --small has no effect here: ");
-    let name = information(owner as *const c_void).dli_fname;
-    if answer() == PROGRAMS || name.is_null() {
+    name_owner(&mut line, owner);
+    line.write_to(2);
+}
+
+/// The definition that goes before this library's: of malloc, or of free alone.
+pub(crate) fn first() -> usize {
+    // SAFETY: as in `decide`.
+    let words = unsafe { &WORDS };
+    if is_ours(words.malloc) { words.free } else { words.malloc }
+}
+
+/// Says whose an allocator's function is: the program's, or a library's.
+pub(crate) fn name_owner<const BYTES: usize>(line: &mut Text<BYTES>, function: usize) {
+    // SAFETY: getauxval(3) has no preconditions. The program's headers lie in the program.
+    let program = object(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void);
+    let name = information(function as *const c_void).dli_fname;
+    if name.is_null() || program == object(function as *const c_void) {
         line.text(b"the program defines malloc itself");
     } else {
         // SAFETY: dladdr answers with the name of a library, which stays loaded.
@@ -261,5 +276,4 @@ pub(crate) fn tell() {
         let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         line.text(b"the program brings an allocator of its own, ").text(file);
     }
-    line.write_to(2);
 }

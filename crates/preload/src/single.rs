@@ -19,7 +19,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::{calls, next, owner, pool};
+use crate::{calls, next, owner, pool, summary};
 
 /// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
@@ -117,7 +117,11 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     if option == libc::PR_SET_NO_NEW_PRIVS || option == libc::PR_SET_SECCOMP {
-        pool::confine();
+        if owner::is_passive() {
+            summary::give_up();
+        } else {
+            pool::confine();
+        }
     }
     // SAFETY: forwarded.
     unsafe { calls::prctl(option, second, third, fourth, fifth) }

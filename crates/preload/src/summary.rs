@@ -3,6 +3,9 @@
 //! It is written when the process ends through `exit`. A process that is killed by a signal, or ends through `_exit`,
 //! writes none. Neither does a process that closed the report's descriptor, because another file may have that number
 //! since. A named file is opened at the end; it appears whole or not at all.
+//!
+//! Where the interposer is passive, the report says why, in one line. As soon as the program confines itself, there is
+//! none: a sandbox may forbid its calls.
 
 mod file;
 mod metrics;
@@ -96,6 +99,12 @@ fn descriptor() -> Option<i32> {
     let is_ours =
         descriptor >= 0 && identity(descriptor) == Some(FILE.each_ref().map(|part| part.load(Relaxed)));
     is_ours.then_some(descriptor)
+}
+
+/// There will be no report.
+pub(crate) fn give_up() {
+    DESCRIPTOR.store(-1, Relaxed);
+    file::forget();
 }
 
 /// Writes the report, if there is to be one.
