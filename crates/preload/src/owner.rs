@@ -300,8 +300,7 @@ pub(crate) fn tell() {
     let words = unsafe { &WORDS };
     let owner = match answer() {
         OURS_WITHOUT_SMALL => next_malloc() as usize,
-        ALLOCATORS if words.behind_small != 0 => next_malloc() as usize,
-        PROGRAMS if words.behind_small != 0 => words.malloc,
+        ALLOCATORS | PROGRAMS if words.behind_small != 0 => first(),
         _ => return,
     };
     // SAFETY: the name is a C string, and no other thread runs yet.
@@ -318,11 +317,29 @@ pub(crate) fn tell() {
     unsafe { *first = b'-' as c_char };
     let mut line = Text::<512>::new();
     line.text(b"faultless: --small has no effect here: ");
-    let file = file_of(owner as *const c_void);
-    if answer() == PROGRAMS || file.is_empty() {
+    name_owner(&mut line, owner);
+    line.write_to(2);
+}
+
+/// The definition that serves malloc although this library comes first: of malloc, or of free alone.
+pub(crate) fn first() -> usize {
+    // SAFETY: as in `decide`.
+    let words = unsafe { &WORDS };
+    match answer() {
+        ALLOCATORS => next_malloc() as usize,
+        _ if is_ours(words.malloc) => words.free,
+        _ => words.malloc,
+    }
+}
+
+/// Says whose an allocator's function is: the program's, or a library's.
+pub(crate) fn name_owner<const BYTES: usize>(line: &mut Text<BYTES>, function: usize) {
+    // SAFETY: getauxval(3) has no preconditions. The program's headers lie in the program.
+    let program = object(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void);
+    let file = file_of(function as *const c_void);
+    if file.is_empty() || program == object(function as *const c_void) {
         line.text(b"the program defines malloc itself");
     } else {
         line.text(b"the program brings an allocator of its own, ").text(file);
     }
-    line.write_to(2);
 }

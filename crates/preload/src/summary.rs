@@ -4,6 +4,9 @@
 //! writes none. Neither does a process that closed the report's descriptor, because another file may have that number
 //! since. A named file is opened at the end; it appears whole or not at all. A child that a confined process forks
 //! writes none.
+//!
+//! Where the interposer is passive, the report says why, in one line. As soon as such a program confines itself, there
+//! is none.
 
 mod file;
 mod metrics;
@@ -106,6 +109,12 @@ pub(crate) fn confine() {
     if let Some(descriptor) = descriptor() {
         DESCRIPTOR.store(descriptor, Relaxed);
     }
+}
+
+/// There will be no report.
+pub(crate) fn give_up() {
+    DESCRIPTOR.store(-1, Relaxed);
+    file::forget();
 }
 
 /// Writes the report, if there is to be one.

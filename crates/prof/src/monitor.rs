@@ -473,7 +473,7 @@ impl Monitor {
         if self.drain.omitted > 0 {
             let (more, first) = (self.drain.omitted, t::TASK_RECORDS_MAX);
             let text = format!("{more} mappings and tasks beyond the first {first} left out");
-            self.session.note("mappings", true, &text);
+            self.session.note(SourceNote::LEFT_OUT, true, &text);
         }
     }
 }

@@ -501,6 +501,8 @@ impl SourceNote {
     pub const NOT_ASKED_FOR: &str = "not asked for";
     /// The mappings of a process that ran before. Noted if they can't be read.
     pub const MAPPINGS: &str = "/proc/PID/maps";
+    /// Noted if there were more mappings and processes than are kept.
+    pub const LEFT_OUT: &str = "mappings";
 }
 
 impl std::fmt::Display for Exit {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::observation::{Observation, What};
+use crate::observation::{Observation, SourceNote, What};
 use crate::recording::{Recording, Stacks};
 
 /// Parts of the file names of libraries that bring an allocator of their own.
@@ -107,6 +107,50 @@ fn on_stacks(stacks: &Stacks) -> Option<Memory> {
     own
 }
 
+/// A program that a process ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The files that it mapped: its own first, or its interpreter's if it is a script; then libraries in the order of
+    /// their loading. None if the kernel showed none, as of a set-user-ID program to a user.
+    pub files: Vec<String>,
+}
+
+/// The programs of an observation, in the order of their starts; none if mappings may be missing. A forked child that
+/// goes on in its parent's program is no other one.
+pub fn images(observation: &Observation) -> Vec<Image> {
+    let mut images: Vec<Image> = Vec::new();
+    let mut running: HashMap<u32, usize> = HashMap::new();
+    if !has_all_mappings(observation) {
+        return images;
+    }
+    for record in &observation.records {
+        match &record.what {
+            What::Fork { .. } if record.begins_process() => _ = running.remove(&record.pid),
+            What::Exec => {
+                running.insert(record.pid, images.len());
+                images.push(Image::default());
+            }
+            What::Map(map) if map.name.starts_with('/') && !map.name.starts_with("//") => {
+                let image = running.get(&record.pid).and_then(|&at| images.get_mut(at));
+                if let Some(image) = image.filter(|image| !image.files.contains(&map.name)) {
+                    image.files.push(map.name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    images
+}
+
+/// Whether no record of a mapping or a process was lost or left out.
+fn has_all_mappings(observation: &Observation) -> bool {
+    let is_whole = match &observation.event_losses {
+        Some(losses) => losses.iter().all(|event| event.event != "tasks" || event.lost == 0),
+        None => observation.windows.iter().all(|window| window.lost == 0),
+    };
+    is_whole && observation.sources.iter().all(|source| source.source != SourceNote::LEFT_OUT)
+}
+
 /// Forks whose child runs another program: the copies between could be spared.
 #[derive(Debug, Default)]
 pub(crate) struct Spawns {
@@ -151,7 +195,7 @@ impl Spawns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Map, Record};
+    use crate::observation::{EventLoss, Map, Record};
     use crate::recording::{Frame, Module, Name};
 
     fn memory(maps: &[&str], frames: &[(&str, &str)]) -> Memory {
@@ -179,6 +223,36 @@ mod tests {
             assert_eq!(memory(&["/bin/x", LOADER], &[("/bin/x", own)]), Memory::Own, "{own}");
         }
         assert_eq!(memory(&["/bin/x"], &[("/bin/x", "runtime.goexit")]), Memory::Go);
+    }
+
+    #[test]
+    fn each_start_of_a_program_is_an_image_with_the_files_that_it_mapped() {
+        let map = |name: &str| What::Map(Map { name: name.to_owned(), ..Map::default() });
+        let records = [
+            (1, What::Exec),
+            (1, map("/bin/dash")),
+            (1, map("//anon")),
+            (1, map("[stack]")),
+            (1, map("/lib/libc.so.6")),
+            (1, map("/lib/libc.so.6")),
+            (2, What::Fork { parent: 1 }),
+            (2, map("/opt/plugin.so")), // still in the parent's program
+            (2, What::Exec),
+            (1, What::Fork { parent: 1 }), // a thread
+            (1, map("/opt/late.so")),
+        ];
+        let record = |(pid, what)| Record { time_ns: 0, pid, tid: pid, what };
+        let records = records.into_iter().map(record).collect();
+        let seen = Observation { records, ..Observation::default() };
+        let image = |files: &[&str]| Image { files: files.iter().map(|file| (*file).to_owned()).collect() };
+        let all = [image(&["/bin/dash", "/lib/libc.so.6", "/opt/late.so"]), image(&[])];
+        assert_eq!(images(&seen), all);
+
+        let lost = |event: &str| Some(vec![EventLoss { event: event.to_owned(), cpu: 0, lost: 1 }]);
+        let with = |event_losses| Observation { event_losses, ..seen.clone() };
+        assert_eq!((images(&with(lost("entry"))), images(&with(lost("tasks")))), (all.to_vec(), vec![]));
+        let note = SourceNote { source: SourceNote::LEFT_OUT.into(), used: true, note: String::new() };
+        assert_eq!(images(&Observation { sources: vec![note], ..seen }), []);
     }
 
     #[test]

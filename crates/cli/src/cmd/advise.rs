@@ -13,9 +13,10 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice;
 use faultless_trace::measurement::Count;
+use faultless_trace::program::Image;
 
 use self::cures::Facts;
-use super::bench::{Bench, Measured};
+use super::bench::{Bench, Measured, Way};
 use super::rounds::Input;
 use super::run as pool;
 use crate::pager;
@@ -27,8 +28,9 @@ const ROUNDS: RangeInclusive<u32> = 7..=20;
 ///
 /// A warm-up round comes first. Every round then runs the program once unchanged and once under each cure, in
 /// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
-/// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40 seconds, or 11 runs of each if that is longer:
-/// two minutes for a program of two seconds. Ctrl-C ends the comparison and shows the results so far. Without
+/// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40
+/// seconds, or 11 runs of each if that is longer: two minutes for a program of two seconds. Notes list the programs in
+/// which the pool did not act. Ctrl-C ends the comparison and shows the results so far. Without
 /// a command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -81,6 +83,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command)?;
+    let is_pooled = |way: &Way| way.environment.iter().any(|(name, _)| name == "LD_PRELOAD");
+    let pooled = ways.iter().position(is_pooled);
     let bench = Bench {
         what: format!("{} as it is and under {}", facts.command, Count(ways.len() as u64 - 1).of("cure")),
         ways,
@@ -89,7 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         rounds: ROUNDS,
         same_output: !args.any_output,
     };
-    let Measured { series, interrupted, untimed } = match bench.measure(args.runs) {
+    let Measured { series, interrupted, untimed, images } = match bench.measure(args.runs) {
         Ok(measured) => measured,
         Err(stop) => return stop.conclude(),
     };
@@ -107,6 +111,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     advice.notes.extend(untimed.map(|why| {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
+    advice.notes.extend(without_pool(pooled.and_then(|arm| images.get(arm)).map_or(&[], Vec::as_slice)));
     if facts.sys_hidden {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         advice.notes.push(note.to_owned());
@@ -120,6 +125,19 @@ pub(crate) fn run(args: Args) -> Outcome {
         report::text(&advice, std::io::stdout().is_terminal(), pager::columns(None))
     };
     emit(text.as_bytes(), ExitCode::from(status))
+}
+
+/// A line for each program of a pool's arm in which the pool did not act, and why.
+fn without_pool(images: &[Image]) -> Vec<String> {
+    let mut reasons: Vec<(String, u64)> = Vec::new();
+    for reason in images.iter().filter_map(pool::out_of_reach) {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    let all = Count(images.len() as u64).of("program");
+    reasons.iter().map(|(reason, count)| format!("no pool in {count} of {all} that ran: {reason}")).collect()
 }
 
 fn bundled_workload() -> Result<Vec<OsString>, Failure> {

@@ -22,6 +22,7 @@ use faultless_trace::Stat;
 use faultless_trace::advice::UNSTABLE_OUTPUT;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{Exit, Observation};
+use faultless_trace::program::{Image, images};
 use faultless_trace::rounds::{Arm, Run, Series};
 use faultless_trace::stat::{Interval, Source};
 
@@ -64,6 +65,8 @@ pub(super) struct Measured {
     pub(super) interrupted: Option<String>,
     /// Why no fault was timed.
     pub(super) untimed: Option<String>,
+    /// The programs that ran in the warm-up of each arm; empty if they could not be seen.
+    pub(super) images: Vec<Vec<Image>>,
 }
 
 /// One finished run.
@@ -73,6 +76,7 @@ struct Finished {
     end_bytes: Option<u64>,
     /// Why `fault_seconds` is only the number of faults times a calibrated price.
     untimed: Option<String>,
+    images: Vec<Image>,
     stderr_tail: String,
 }
 
@@ -91,6 +95,7 @@ impl Bench {
             warm: Warm::new(self.virtual_machine),
             series: Vec::with_capacity(arms),
             untimed: None,
+            images: Vec::with_capacity(arms),
         };
         let mut rounds = None;
         let ended = session.warm_up(self.same_output).and_then(|cost| {
@@ -98,7 +103,7 @@ impl Bench {
             session.rounds(wanted, cost, |left| tell(&self.what, wanted, left))
         });
         session.engine.bar.finish_and_clear();
-        let Session { series, untimed, .. } = session;
+        let Session { series, untimed, images, .. } = session;
         let interrupted = match (ended, rounds) {
             (Ok(()), _) => None,
             (Err(stop @ (Stop::Failed(_) | Stop::NotStarted(_))), _) => return Err(stop),
@@ -109,7 +114,7 @@ impl Bench {
                 Some(format!("interrupted after {} of {rounds} rounds", series[0].runs.len()))
             }
         };
-        Ok(Measured { series, interrupted, untimed })
+        Ok(Measured { series, interrupted, untimed, images })
     }
 }
 
@@ -156,6 +161,7 @@ struct Session<'a> {
     warm: Warm,
     series: Vec<Series>,
     untimed: Option<String>,
+    images: Vec<Vec<Image>>,
 }
 
 impl Session<'_> {
@@ -185,8 +191,10 @@ impl Session<'_> {
             let begin = Instant::now();
             self.warm.touch();
             let touched = begin.elapsed();
-            let Finished { run, fault_seconds, end_bytes, untimed, stderr_tail } = self.run(way, RECORDED)?;
+            let Finished { run, fault_seconds, end_bytes, untimed, images, stderr_tail } =
+                self.run(way, RECORDED)?;
             self.untimed = self.untimed.take().or(untimed);
+            self.images.push(images);
             self.warm.learn(run.peak_rss_bytes);
             if ended_by_user(run.exit) {
                 return Err(
@@ -293,7 +301,8 @@ impl Session<'_> {
         let is_calibrated = time.as_ref().is_some_and(|time| time.source == Source::Calibrated);
         let untimed = if is_calibrated { denied(&seen.sources) } else { None };
         let fault_seconds = time.map(|time| time.seconds);
-        Ok(Finished { run, fault_seconds, end_bytes, untimed, stderr_tail: stderr.tail })
+        let images = images(&seen);
+        Ok(Finished { run, fault_seconds, end_bytes, untimed, images, stderr_tail: stderr.tail })
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         rounds: least.max(*ROUNDS.start())..=*ROUNDS.end(),
         same_output: false,
     };
-    let Measured { series, interrupted, untimed } = match bench.measure(args.runs) {
+    let Measured { series, interrupted, untimed, .. } = match bench.measure(args.runs) {
         Ok(measured) => measured,
         Err(stop) => return stop.conclude(),
     };

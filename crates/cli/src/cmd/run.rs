@@ -14,10 +14,11 @@ pub(super) mod size;
 use faultless_console::{Failure, Outcome};
 use faultless_os::spawn::Plan;
 use faultless_os::{environment, inherited};
+use faultless_trace::program::{ALLOCATORS, Image};
 use options::Small;
 pub(crate) use options::{Options, Policy};
-use program::Immunity;
 pub(crate) use program::find;
+use program::{Executable, Immunity};
 use std::ffi::{CString, OsString};
 
 use super::status;
@@ -118,7 +119,53 @@ pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
     find(name).ok()?.out_of_reach()
 }
 
+/// Why the pool did not act in a program that ran under it: a clause. `None` if it acted.
+pub(crate) fn out_of_reach(image: &Image) -> Option<String> {
+    let Some(file) = image.files.first() else {
+        let why = "its loader ignores LD_PRELOAD, as of setuid and setgid programs";
+        return Some(format!("a program that could not be watched: {why}"));
+    };
+    if let Some(known) = (Executable { path: file.into() }).out_of_reach() {
+        return Some(known);
+    }
+    let Some(pool) = image.files.iter().position(|file| file.ends_with(library::PRELOAD.name)) else {
+        let why = "ran without it: a script replaced its LD_PRELOAD, or its container lacks the file";
+        return Some(format!("{file} {why}"));
+    };
+    // Libraries of LD_PRELOAD are loaded first, in its order.
+    let allocator = image.files.iter().take(pool).find(|file| is_allocator(file))?;
+    Some(format!("{file} was given {allocator} before it, in LD_PRELOAD"))
+}
+
+fn is_allocator(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    ALLOCATORS.iter().any(|allocator| name.starts_with(&format!("lib{allocator}")))
+}
+
 /// The library whose malloc a program uses instead of glibc's.
 pub(crate) fn allocator(name: &std::ffi::OsStr) -> Option<&'static str> {
     find(name).ok()?.allocator()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a program whose file can't be read.
+    fn reason(libraries: &[&str]) -> Option<String> {
+        let pool = format!("/cache/{}", library::PRELOAD.name);
+        let files = libraries.iter().map(|file| file.replace("POOL", &pool));
+        out_of_reach(&Image { files: std::iter::once("/none/x".to_owned()).chain(files).collect() })
+    }
+
+    #[test]
+    fn the_files_of_a_program_tell_whether_the_pool_acted_in_it() {
+        assert_eq!(reason(&["/lib/ld.so", "POOL", "/lib/libc.so.6", "/lib/libjemalloc.so.2"]), None);
+        let before = reason(&["/lib/ld.so", "/lib/libjemalloc.so.2", "POOL"]).unwrap();
+        assert_eq!(before, "/none/x was given /lib/libjemalloc.so.2 before it, in LD_PRELOAD");
+        let replaced = reason(&["/lib/ld.so", "/lib/libc.so.6"]).unwrap();
+        assert!(replaced.starts_with("/none/x ran without it: a script replaced"), "{replaced}");
+        let hidden = out_of_reach(&Image::default()).unwrap();
+        assert!(hidden.starts_with("a program that could not be watched: "), "{hidden}");
+    }
 }

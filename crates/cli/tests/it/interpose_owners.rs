@@ -136,6 +136,100 @@ fn a_program_that_defines_malloc_goes_on_with_it() {
     }
 }
 
+/// A shell that starts a program with a malloc of its own, a static one, one without the environment, and one with it.
+fn tree() -> Option<(&'static str, [PathBuf; 3])> {
+    const SCRIPT: &str = "\"$0\" >/dev/null; \"$1\"; \"$1\"; env -i \"$2\"; \"$2\"";
+    let own = compile("own_malloc.c", &["-DARENA", "-ldl"])?;
+    let fixed = compile("takes_large.c", &["-static"])?;
+    let usual = compile("takes_large.c", &[])?;
+    Some((SCRIPT, [own, fixed, usual]))
+}
+
+fn name_of_file(program: &Path) -> &str {
+    program.file_name().unwrap().to_str().unwrap()
+}
+
+#[test]
+fn the_summary_of_a_tree_says_in_which_process_the_pool_did_not_act_and_why() {
+    let Some((script, programs)) = tree() else { return };
+    let output = run(Case::pooled("sh", &["--summary"]).args(&["-c", script]).args(&programs));
+    assert_eq!(output.stdout, "taken\n".repeat(4));
+    let passive: Vec<_> = output.stderr.lines().filter(|line| line.contains("did not act")).collect();
+    let [line] = passive[..] else { panic!("{}", output.stderr) };
+    assert!(line.ends_with("]: the pool did not act: the program defines malloc itself"), "{line}");
+    // The kernel cuts the name of a process.
+    let own = &name_of_file(&programs[0])[..15];
+    assert!(line.starts_with(&format!("faultless: {own}[")), "{line}");
+    // The shell ends through _exit, and env becomes a program without the environment.
+    let reports = output.stderr.lines().filter(|line| line.contains("large blocks: "));
+    assert_eq!(reports.count(), 1, "{}", output.stderr);
+    let json = run(Case::pooled(&programs[0], &["--summary-format", "json"])).stderr;
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|_| panic!("{json}"));
+    assert_eq!(report["pool_open"], 0, "{json}");
+}
+
+#[test]
+fn advise_lists_the_programs_of_a_tree_in_which_the_pool_did_not_act() {
+    let Some((script, [own, fixed, usual])) = tree() else { return };
+    let words = ["advise", "--runs", "3", "--any-output", "--json", "--", "sh", "-c", script];
+    let output =
+        ended(Case::plain(crate::interposed::faultless()).args(&words).args(&[&own, &fixed, &usual]));
+    let advice: serde_json::Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.stderr));
+    let notes: Vec<_> =
+        advice["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    let of_pool: Vec<_> = notes.iter().copied().filter(|note| note.starts_with("no pool in ")).collect();
+    if of_pool.is_empty() && notes.iter().any(|note| note.contains("no fault was timed")) {
+        return wants::missing_feature("perf events", "the programs of a tree can't be seen");
+    }
+    let [own, fixed, usual] = [own, fixed, usual].map(|path| path.display().to_string());
+    assert_eq!(
+        of_pool,
+        [
+            format!("no pool in 1 of 7 programs that ran: {own} defines malloc itself"),
+            format!(
+                "no pool in 2 of 7 programs that ran: {fixed} is statically linked: it has no loader for the pool"
+            ),
+            format!(
+                "no pool in 1 of 7 programs that ran: {usual} ran without it: a script replaced its LD_PRELOAD, or its container lacks the file"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn advise_tries_no_cure_on_a_program_that_defines_malloc() {
+    let Some(program) = compile("own_malloc.c", &["-DARENA", "-ldl"]) else { return };
+    let output = ended(Case::plain(crate::interposed::faultless()).args(&["advise", "--"]).args(&[&program]));
+    assert_eq!((output.status, output.stdout.as_str()), (2, ""));
+    assert!(
+        output.stderr.ends_with(" defines malloc itself; no cure that advise knows acts in such a program\n")
+    );
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+}
+
+#[test]
+fn a_program_with_its_own_malloc_is_not_killed_for_the_summary_once_it_confined_itself() {
+    let Some(program) = compile("own_confined.c", &[]) else { return };
+    let plain = ended(Case::plain(&program));
+    if (plain.status, plain.stdout.as_str()) != (0, "ok\n") {
+        return wants::missing_feature("seccomp", "own_confined.c does not work without the pool");
+    }
+    let file = crate::interposed::scratch("confined");
+    for options in [&["--summary"][..], &["--summary-file", file.to_str().unwrap()]] {
+        let itself = run(Case::pooled(&program, options));
+        assert_eq!((itself.stdout.as_str(), itself.stderr.as_str()), ("ok\n", ""), "{options:?}");
+        assert!(!file.exists(), "{options:?}");
+    }
+    let child = run(Case::pooled(&program, &["--summary"]).args(&["child"]));
+    assert_eq!(child.stdout, "ok\n");
+    assert_eq!(child.stderr.lines().count(), 1, "the parent's alone: {}", child.stderr);
+    let free = run(Case::pooled(&program, &["--summary"]).args(&["free"])).stderr;
+    let heads: std::collections::BTreeSet<_> =
+        free.lines().filter_map(|line| line.split_once("]: ")).collect();
+    assert_eq!((heads.len(), free.lines().count()), (2, 2), "each has its own number: {free}");
+}
+
 #[test]
 fn a_program_that_only_takes_mallocs_address_gets_blocks_from_the_pool() {
     // A program that is not position-independent exports the address of its jump to malloc.

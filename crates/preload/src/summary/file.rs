@@ -44,6 +44,11 @@ pub(super) fn name(path: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// The report goes to no file.
+pub(super) fn forget() {
+    NAMED.store(false, Release);
+}
+
 /// Whether the report goes to a file.
 pub(super) fn is_named() -> bool {
     NAMED.load(Acquire)

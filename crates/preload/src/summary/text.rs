@@ -6,11 +6,16 @@ use faultless_pool::{Kernel, Pool, Stats};
 
 use super::name;
 use crate::line::{Line, Text};
+use crate::owner;
 use crate::pool::{self, State};
 
 /// Writes the report.
 pub(super) fn write(report: &mut Line, state: &State, forwarded: u64) {
     match state {
+        _ if owner::is_passive() => {
+            head(report).text(b"the pool did not act: ");
+            owner::name_owner(report, owner::first());
+        }
         State::Closed => {
             head(report).text(b"no large block was asked for");
         }

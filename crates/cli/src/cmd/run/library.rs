@@ -23,7 +23,7 @@ use faultless_os::host;
 
 /// A library inside this binary.
 pub(crate) struct Library {
-    name: &'static str,
+    pub(super) name: &'static str,
     bytes: &'static [u8],
 }
 

@@ -123,6 +123,9 @@ pub(crate) struct Options {
     strict: bool,
 
     /// Report on stderr, at the exit of each process, what the pool did
+    ///
+    /// A program that defines malloc itself says that the pool did not act. Static and set-user-ID programs, and
+    /// programs whose environment was replaced, do not load the pool and report nothing: advise lists them.
     #[arg(long)]
     summary: bool,
 
