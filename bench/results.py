@@ -62,21 +62,20 @@ def peers():
 
 
 def memory():
-    folder, rows = newest("memory")[0], []
+    folder = newest("memory")[0]
     found = folder.rows("memory.csv.gz")
-    jobs = sorted({row["job"] for row in found})
     middle = lambda job, arm, get: median([get(row) for row in of(found, job=job, arm=arm)])
     peak, rest = (lambda row: int(row["peak_kib"]) / 1024), (lambda row: int(row["rest_mib"]))
-    resting = [job for job in jobs if all(row["rest_mib"] for row in of(found, job=job))]
-    for arm in dict.fromkeys(row["arm"] for row in found):
-        if arm == "glibc":
-            continue
-        plain, own = ([middle(job, one, peak) for job in jobs] for one in ("glibc", arm))
-        over = [job for job, before, after in zip(jobs, plain, own) if after > 1.15 * before + 8]
-        kept = [job for job in resting if middle(job, arm, rest) > middle(job, "glibc", rest) + 32]
-        rows.append([arm, ranged(extremes([after / before for before, after in zip(plain, own)])), f"{len(jobs) - len(over)} of {len(jobs)}",
-                     f"{len(resting) - len(kept)} of {len(resting)}", ", ".join(over + [f"{job} at rest" for job in kept if job not in over]) or "none"])
-    return folder.table("allocator, peak / glibc's: middle job (all), at most 1.15x + 8 MiB, at rest: at most + 32 MiB, beyond", rows)
+    jobs = sorted({row["job"] for row in found})
+    mixes = [job for job in jobs if of(found, job=job)[0]["rest_mib"]]
+    arms = [arm for arm in dict.fromkeys(row["arm"] for row in found) if arm != "glibc"]
+    within = {arm: [job for job in jobs if middle(job, arm, peak) <= 1.15 * middle(job, "glibc", peak) + 8] for arm in arms}
+    resting = {arm: [job for job in mixes if middle(job, arm, rest) <= middle(job, "glibc", rest) + 32] for arm in arms}
+    counts = lambda of_arm: ", ".join(f"{len(of_arm[arm])} under {arm}" for arm in arms)
+    beyond = [job for job in jobs if job not in within["pool"] or (job in mixes and job not in resting["pool"])]
+    return prose(f"Memory of {len(jobs) - len(mixes)} programs and {len(mixes)} mixes of blocks, beside glibc ({folder.source()}). The peak is at most "
+                 f"1.15 times glibc's and 8 MiB in {counts(within)}, of {len(jobs)}. Two decay times after the last free of a mix, at most 32 MiB more "
+                 f"than glibc's is resident in {counts(resting)}, of {len(mixes)}. Beyond a limit under the pool: {', '.join(beyond) or 'none'}.")
 
 
 def compare():

@@ -61,7 +61,7 @@ pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool
     }
     expand(target);
     expand(aside);
-    aside.text(b".").number(pool::process().into()).text(b".part");
+    aside.text(b".").number(super::name::number().into()).text(b".part");
     let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
     let Some(rights) = rights(target) else { return false };
     // An earlier process with the same number may have been killed while it wrote.
@@ -82,7 +82,7 @@ fn expand(path: &mut Path) {
     let (folder, mut rest) = named.split_at_checked(folder).unwrap_or((named, &[]));
     path.text(folder);
     while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
-        path.text(rest.get(..at).unwrap_or(&[])).number(pool::process().into());
+        path.text(rest.get(..at).unwrap_or(&[])).number(super::name::number().into());
         rest = rest.get(at + 2..).unwrap_or(&[]);
     }
     path.text(rest);

@@ -8,7 +8,7 @@ use faultless_pool::{Exposition, Field, Format, Kind, Label, Stats};
 
 use super::name;
 use crate::line::Line;
-use crate::pool::{self, State};
+use crate::pool::State;
 
 /// Writes all counters, with the program's name and process number as labels.
 pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u64, state: &State) {
@@ -27,7 +27,7 @@ pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u
     ];
     let mut buffer = [0; name::BYTES];
     let command = str::from_utf8(name::of_process(&mut buffer)).unwrap_or("?");
-    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &pool::process())];
+    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &name::number())];
     let fields = stats.fields().into_iter().chain(own);
     let _ = write!(line, "{}", Exposition::new(format, &labels, fields));
 }

@@ -1,4 +1,4 @@
-//! The name of the process, for the report.
+//! The name and the number of the process, for the report.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,6 +20,14 @@ pub(super) fn of_process(name: &mut [u8; BYTES]) -> &[u8] {
     }
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     name.split_at_checked(len).map_or(&name[..], |(name, _)| name)
+}
+
+/// The number of the process. A passive interposer has not kept it.
+pub(super) fn number() -> u32 {
+    match pool::process() {
+        0 => faultless_os::call::process_id(),
+        kept => kept,
+    }
 }
 
 /// Keeps the name for later.

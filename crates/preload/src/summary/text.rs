@@ -7,7 +7,7 @@ use faultless_pool::{Kernel, Pool, Stats};
 use super::name;
 use crate::line::{Line, Text};
 use crate::owner;
-use crate::pool::{self, State};
+use crate::pool::State;
 
 /// Writes the report.
 pub(super) fn write(report: &mut Line, state: &State, forwarded: u64) {
@@ -91,5 +91,5 @@ pub(super) fn head<const BYTES: usize>(line: &mut Text<BYTES>) -> &mut Text<BYTE
         line.text(b"\n");
     }
     line.text(b"faultless: ").text(name::of_process(&mut buffer)).text(b"[");
-    line.number(pool::process().into()).text(b"]: ")
+    line.number(name::number().into()).text(b"]: ")
 }
