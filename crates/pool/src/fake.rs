@@ -34,6 +34,7 @@ pub struct Fake {
     refuses_purge: Cell<bool>,
     loses_moves: Cell<bool>,
     ignores_populate: Cell<bool>,
+    confined: Cell<bool>,
 }
 
 impl Fake {
@@ -49,6 +50,7 @@ impl Fake {
             refuses_purge: Cell::new(false),
             loses_moves: Cell::new(false),
             ignores_populate: Cell::new(false),
+            confined: Cell::new(false),
         }
     }
 
@@ -172,6 +174,14 @@ impl Backend for Fake {
     fn cut(&self, _slabs: usize) {}
 
     fn release(&self) {}
+
+    fn confine(&self) {
+        self.confined.set(true);
+    }
+
+    fn is_confined(&self) -> bool {
+        self.confined.get()
+    }
 
     fn now(&self) -> u64 {
         self.clock.replace(self.clock.get() + 1)

@@ -465,6 +465,7 @@ impl Backend for Kernel {
     }
 
     fn offer(&self, span: Span) -> crate::Result<()> {
+        self.require_change("madvise(MADV_FREE")?;
         self.permit_advice()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool offers only free granules.

@@ -67,7 +67,10 @@ fn blocks_that_are_advised_each_time_keep_their_pages() {
     for advice in ["dontfork", "wipe", "nodump", "merge", "sequential", "huge", "nohuge"] {
         match numbers(&program, &["--policy", "base"], ["reuse", advice]).as_deref() {
             Some([pages, faults]) => assert!(faults * 4 < *pages, "{advice}: {faults} faults, {pages} pages"),
-            _ => wants::missing_feature("an advice", format_args!("{advice} is unknown to this kernel")),
+            _ => wants::missing_feature(
+                "what altered.c does to pages",
+                format_args!("{advice} is unknown to this kernel"),
+            ),
         }
     }
 }
@@ -89,7 +92,7 @@ fn a_part_of_a_hugetlb_page_is_refused_and_not_replaced() {
     let Some(program) = compile("advised.c", &[]) else { return };
     const EINVAL: i64 = 22;
     match numbers(&program, &["--policy", "hugetlb"], ["part", "none"]).as_deref() {
-        Some([0, 0]) => wants::missing_feature("hugetlb pages", "vm.nr_hugepages is 0"),
+        Some([0, 0]) => wants::missing_feature("hugetlb", "vm.nr_hugepages is 0"),
         found => assert_eq!(found, Some(&[EINVAL, EINVAL][..]), "as run --help says"),
     }
 }

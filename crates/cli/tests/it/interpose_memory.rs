@@ -73,7 +73,7 @@ fn no_process_of_a_control_group_dies_of_what_is_kept() {
     let Some(program) = compile("memory_mixes.c", &[]) else { return };
     let group = match MemoryGroup::new(256 << 20) {
         Ok(group) => group,
-        Err(why) => return wants::missing_feature("control groups with a memory limit", why),
+        Err(why) => return wants::missing_feature("memory control groups", why),
     };
     for policy in ["thp", "base"] {
         let case = Case::pooled(&program, &["--policy", policy]).args(&["then-mapped", "0"]);

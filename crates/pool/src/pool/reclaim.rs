@@ -71,12 +71,15 @@ impl<B: Backend> Pool<B> {
     }
 
     fn purge(&self, claim: Claim) -> bool {
-        // A huge page at the next touch, or by khugepaged, would bring more back than the touched pages.
-        if claim.is_huge {
-            let (begin, end) = claim.slabs();
-            self.advise(begin, end, false);
-        }
-        let done = self.run(claim, |backend| backend.purge(claim.span()).is_ok());
+        let done = self.run(claim, |backend| {
+            let done = backend.purge(claim.span()).is_ok();
+            // A huge page at the next touch, or by khugepaged, would bring more back than the touched pages.
+            if done && claim.is_huge && !backend.is_confined() {
+                let (begin, end) = claim.slabs();
+                self.advise(begin, end, false);
+            }
+            done
+        });
         if done && !self.addresses_are_free() {
             self.release_holes();
         }
