@@ -90,7 +90,7 @@ fn an_allocators_own_functions_take_every_block_of_a_program_that_is_linked_with
     let parts = ["-Wl,--whole-archive", "-l:libjemalloc_pic.a", "-Wl,--no-whole-archive", "-lm"];
     let flags = [&["-DLIBRARY", "-DJEMALLOC", "-O0", "-shared", "-fPIC"][..], &parts].concat();
     let Some(library) = compile_with("gcc", "extensions.c", &flags) else { return };
-    let flags = ["-DLINKED", "-O0", "-Wl,--no-as-needed", library.to_str().unwrap()];
+    let flags = ["-DLINKED", "-O0", "-Wl,--no-as-needed", library.to_str().unwrap(), "-lstdc++"];
     is_right(compile_with("gcc", "extensions.c", &flags), "jemalloc in a library");
 }
 
