@@ -147,6 +147,11 @@ pub trait Backend {
         Ok(())
     }
 
+    /// What may still be charged to this process's control group; `None` without a limit.
+    fn group_left_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The memory still available, to the machine or to this process's control group.
     fn available_bytes(&self) -> usize {
         usize::MAX

@@ -12,8 +12,8 @@ use crate::slabs::{Counts, Slab, SlabTable};
 use crate::sparsity::Sparsity;
 use crate::stats::Stats;
 use crate::tuning::{
-    FULL_SHARE, GRANULE_BYTES, GROUP_SHARE, HEAD_SLABS, MOVES, PEAK_SHARE, SLAB_GRANULES, SLACK_BYTES,
-    SPARSE_GRANULES, STEP_SLABS,
+    FULL_SHARE, GRANULE_BYTES, GROUP_SHARE, HEAD_SLABS, LARGE_GRANULES, MOVES, PEAK_SHARE, SLAB_GRANULES,
+    SLACK_BYTES, SPARSE_GRANULES, STEP_SLABS,
 };
 use crate::wakeup::Wakeup;
 
@@ -139,7 +139,9 @@ impl<B: Backend> Core<B> {
         only_retained: bool,
     ) -> Result<Allocation, Obstacle> {
         let zeroed = request.zeroed && self.zeroed >= count;
-        let query = Query { count, align: request.align, zeroed, base: self.base };
+        // Programs touch large zeroed memory here and there. To zero what is dirty would make all of it resident.
+        let fresh = request.zeroed && count >= LARGE_GRANULES && !self.highest_first;
+        let query = Query { count, align: request.align, zeroed, fresh, base: self.base };
         let start = self.slabs.place(query).ok_or(Obstacle::Full)?;
         if only_retained && !self.slabs.is_retained((start, count)) {
             return Err(Obstacle::NotRetained);

@@ -379,6 +379,10 @@ impl Backend for Kernel {
         advised.map_err(Error::from)
     }
 
+    fn group_left_bytes(&self) -> Option<u64> {
+        pressure::group().map(|group| group.left_bytes())
+    }
+
     fn available_bytes(&self) -> usize {
         if self.is_confined() {
             return usize::MAX;
@@ -415,8 +419,10 @@ impl Backend for Kernel {
 
     fn scrub(&self, span: Span) {
         if self.address(span).is_some() {
+            // The first choice of an engine reads the clock.
+            let engine = if self.is_confined() { zero::CACHED } else { zero::ahead() };
             // SAFETY: inside the range; usable granules that the pool has claimed. The engine is present.
-            unsafe { zero::ahead().zero(self.pointer(span.offset).as_ptr(), span.len) };
+            unsafe { engine.zero(self.pointer(span.offset).as_ptr(), span.len) };
         }
     }
 

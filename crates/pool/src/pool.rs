@@ -120,6 +120,7 @@ impl<B: Backend> Pool<B> {
     fn begin(&self) {
         self.front.meter(Wakeup::of(self.policy).decays());
         self.apply_limits();
+        self.tell_group_left(self.backend.group_left_bytes());
         self.prewarm(self.policy.prewarm);
     }
 

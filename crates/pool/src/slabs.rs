@@ -29,6 +29,8 @@ pub(crate) enum Map {
     Zeroed,
     /// Retained, and some of it dirty. Computed from the others.
     Dirty,
+    /// Wholly free, and none of it resident. Computed from the others.
+    Reserved,
 }
 
 /// A table of the longest run in each slab.
@@ -324,9 +326,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
 
     /// The first slab that is wholly free and not resident.
     pub(crate) fn first_reserved(&self) -> usize {
-        let cold = |at: usize| self.word(Map::Idle, at) & !self.word(Map::Retained, at);
-        let found = (0..self.top.div_ceil(64)).find(|&at| cold(at) != 0);
-        found.map_or(self.top, |at| at * 64 + cold(at).trailing_zeros() as usize)
+        self.seek(Map::Reserved, true, 0, self.top)
     }
 
     /// Whether all of a free run is resident.
@@ -341,7 +341,11 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
 
     fn word(&self, map: Map, at: usize) -> u64 {
         let word = |map: Map| self.words.get(at * WORDS + map as usize).copied().unwrap_or(0);
-        if map == Map::Dirty { word(Map::Retained) & !word(Map::Zeroed) } else { word(map) }
+        match map {
+            Map::Dirty => word(Map::Retained) & !word(Map::Zeroed),
+            Map::Reserved => word(Map::Idle) & !word(Map::Retained),
+            _ => word(map),
+        }
     }
 
     fn set(&mut self, map: Map, index: usize, on: bool) {

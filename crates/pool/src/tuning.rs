@@ -107,6 +107,9 @@ pub(crate) const WITHHOLD_RUNS: usize = 64;
 /// Smallest block, in granules (1 MiB), whose residency is looked up when it ends: 2 ns per page. It may be a table of
 /// which the program used a little. Zeroing all of it for the next block would make all of it resident.
 pub(crate) const SPARSE_GRANULES: usize = 64;
+/// Zeroed blocks of this many granules (32 MiB) take memory that is not resident. glibc maps such blocks anew, too.
+/// Source: mallopt(3), DEFAULT_MMAP_THRESHOLD_MAX.
+pub(crate) const LARGE_GRANULES: usize = 2048;
 /// Shortest untouched gap in such a block, in granules (256 KiB), that goes back. Each gap takes two calls.
 pub(crate) const GAP_GRANULES: usize = 16;
 /// A block is sparse if less than one part in this many of it was touched. Purging dirty pages costs a tenth of zeroing

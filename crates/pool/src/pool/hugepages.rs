@@ -139,10 +139,11 @@ impl<B: Backend> Pool<B> {
         // the probe would look skipped.
         let is_passed = self.is_begun(inspection.probe + 1, GRANULE_BYTES);
         let mut found = Evidence::default();
-        self.judge(inspection.probe, &mut found);
+        self.judge(inspection.probe, is_passed, &mut found);
         found.is_skipped = is_passed && found.partial > 0;
         for sample in inspection.samples().filter(|_| thorough) {
-            self.judge(sample, &mut found);
+            let is_passed = self.is_begun(sample + 1, GRANULE_BYTES);
+            self.judge(sample, is_passed, &mut found);
         }
         if found.dense > found.partial {
             let is_touched = |&slab: &usize| self.is_begun(slab, GRANULE_BYTES);
@@ -151,11 +152,13 @@ impl<B: Backend> Pool<B> {
         found
     }
 
-    fn judge(&self, slab: usize, found: &mut Evidence) {
+    /// Judges a slab. If its first part is resident, the program is filling it; unless it `is_passed`, since then it may
+    /// be one of many blocks of which only the first part is used. That is no evidence yet.
+    fn judge(&self, slab: usize, is_passed: bool, found: &mut Evidence) {
         match self.backend.resident_bytes(Span::of((slab * SLAB_GRANULES, SLAB_GRANULES))) {
             0 => {}
             bytes if is_dense(bytes, SLAB_BYTES) => found.dense += 1,
-            _ if self.is_begun(slab, SLAB_BYTES / BEGUN_SHARE) => found.dense += 1,
+            _ if self.is_begun(slab, SLAB_BYTES / BEGUN_SHARE) => found.dense += !is_passed as usize,
             _ => found.partial += 1,
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Query {
     pub(crate) align: usize,
     /// Whether zeroed granules are better than dirty ones.
     pub(crate) zeroed: bool,
+    /// Whether memory that is not resident is better than dirty granules.
+    pub(crate) fresh: bool,
     /// The number of granules from address 0 to the start of the range, for alignments above a slab.
     pub(crate) base: usize,
 }
@@ -120,8 +122,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
     }
 
     fn whole_slabs(&self, query: Query) -> Option<usize> {
-        let best = if query.zeroed { Map::Zeroed } else { Map::Dirty };
-        let at = [best, Map::Retained, Map::Idle].into_iter().find_map(|map| self.slab_run(query, map))?;
+        let maps = match query.zeroed {
+            true => [Map::Zeroed, Map::Retained, Map::Idle],
+            false if query.fresh => [Map::Reserved, Map::Idle, Map::Idle],
+            false => [Map::Dirty, Map::Retained, Map::Idle],
+        };
+        let at = maps.into_iter().find_map(|map| self.slab_run(query, map))?;
         let start = at * SLAB_GRANULES;
         let Some(before) = at.checked_sub(1).filter(|_| query.align <= 1) else { return Some(start) };
         let slab = self.slab(before);
@@ -144,7 +150,9 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> SlabTable<S, W> 
                 at = ((base + at + slabs - 1) & !(slabs - 1)) - base;
             }
             let end = at.checked_add(full)?;
-            if (map != Map::Idle && end > self.top) || end + (tail > 0) as usize > self.count {
+            if (!matches!(map, Map::Idle | Map::Reserved) && end > self.top)
+                || end + (tail > 0) as usize > self.count
+            {
                 return None;
             }
             let gap = self.seek(map, false, at.min(self.top), end.min(self.top));
@@ -174,7 +182,7 @@ mod tests {
     }
 
     fn query(count: usize) -> Query {
-        Query { count, align: 1, zeroed: false, base: 0 }
+        Query { count, align: 1, zeroed: false, fresh: false, base: 0 }
     }
 
     fn take(table: &mut Table, query: Query) -> Option<usize> {

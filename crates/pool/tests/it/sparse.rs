@@ -85,27 +85,38 @@ fn many_short_gaps_cost_no_calls() {
 #[test]
 fn a_block_that_was_touched_all_over_is_kept_and_zeroed() {
     let pool = pool(Page::Thp);
-    pool.alloc(64 * MIB).unwrap().fill(7);
-    assert_eq!((pool.stats().retained_bytes, pool.stats().untouched_bytes), (64 * MIB, 0));
-    let zeroed = pool.alloc_zeroed(64 * MIB).unwrap();
+    pool.alloc(16 * MIB).unwrap().fill(7);
+    assert_eq!((pool.stats().retained_bytes, pool.stats().untouched_bytes), (16 * MIB, 0));
+    let zeroed = pool.alloc_zeroed(16 * MIB).unwrap();
     assert!(all_are(&zeroed, 0));
-    assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (64 * MIB, 0));
+    assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (16 * MIB, 0));
 }
 
 #[test]
 fn where_blocks_are_hardly_touched_dirty_pages_are_given_back_instead_of_zeroed() {
     let pool = pool(Page::Thp);
-    let mut dirty = pool.alloc(64 * MIB).unwrap();
+    let mut dirty = pool.alloc(16 * MIB).unwrap();
     dirty.fill(7);
     drop(dirty);
-    let dirty = pool.alloc(64 * MIB).unwrap();
+    let dirty = pool.alloc(16 * MIB).unwrap();
     for _ in 0..5 {
-        let block = pool.alloc_zeroed(64 * MIB).unwrap();
-        assert_eq!(block[32 * MIB], 0);
+        let block = pool.alloc_zeroed(16 * MIB).unwrap();
+        assert_eq!(block[8 * MIB], 0);
     }
     drop(dirty);
     let before = pool.stats().renewed_bytes;
-    let zeroed = pool.alloc_zeroed(64 * MIB).unwrap();
-    assert_eq!((pool.stats().renewed_bytes - before) as usize, 64 * MIB);
+    let zeroed = pool.alloc_zeroed(16 * MIB).unwrap();
+    assert_eq!((pool.stats().renewed_bytes - before) as usize, 16 * MIB);
     assert!(all_are(&zeroed, 0));
+}
+
+#[test]
+fn large_zeroed_memory_is_not_resident_before_it_is_touched() {
+    let pool = pool(Page::Base);
+    pool.alloc(64 * MIB).unwrap().fill(7);
+    let zeroed = pool.alloc_zeroed(64 * MIB).unwrap();
+    assert!(all_are(&zeroed[..MIB], 0));
+    let stats = pool.stats();
+    assert_eq!((stats.cleared_bytes, stats.fresh), (0, 2));
+    assert!(stats.retained_bytes <= 16 * MIB, "what it did not take is more than was ever needed");
 }

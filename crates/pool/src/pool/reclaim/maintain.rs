@@ -131,8 +131,8 @@ impl<B: Backend> Pool<B> {
         (decays && (purged > 0 || excess == 0)) || is_behind
     }
 
-    /// Records what the control group leaves, for `free`: it asks no files.
-    fn tell_group_left(&self, bytes: Option<u64>) {
+    /// Records what the control group leaves, for `free`: it opens no file.
+    pub(in crate::pool) fn tell_group_left(&self, bytes: Option<u64>) {
         if let Some(mut core) = self.core.lock() {
             core.group_left = bytes.map_or(usize::MAX, |bytes| bytes as usize / GRANULE_BYTES);
             self.front.narrow(front::share(core.share_of_group().saturating_mul(GRANULE_BYTES)));
