@@ -28,7 +28,7 @@ pub struct Group {
 /// Largest PSI file: two lines of at most 90 bytes.
 const PSI_BYTES: usize = 256;
 /// The start of `memory.stat`; the second line has the page cache.
-const STAT_BYTES: usize = 256;
+const STAT_BYTES: usize = 128;
 /// The start of `/proc/meminfo`; the third line has MemAvailable.
 const MEMINFO_BYTES: usize = 256;
 const CGROUPS: &[u8] = b"/sys/fs/cgroup";

@@ -240,7 +240,6 @@ impl Kernel {
 const BASE: u8 = 0;
 /// Huge pages in all slabs.
 const THP: u8 = 1;
-/// Pages of the hugetlb pool.
 const HUGETLB: u8 = 2;
 /// The machine lacks the pages of the policy.
 const LACKING: u8 = 3;
@@ -269,13 +268,10 @@ fn backing(policy: Page) -> u8 {
 const UNTRIED: u8 = 0;
 const MOVABLE: u8 = 1;
 const IMMOVABLE: u8 = 2;
-/// The error for a lack of addresses.
+// Of the kernel: no addresses; not for hugetlb pages; a move of several mappings. Our own: forbidden by `keep` or `confine`.
 const ENOMEM: i32 = 12;
-/// The kernel's error for calls that hugetlb pages do not allow.
 const EINVAL: i32 = 22;
-/// The kernel's error for a move of several mappings at once.
 const EFAULT: i32 = 14;
-/// Our own error for calls that [`Backend::keep`] or [`Backend::confine`] forbids.
 const EPERM: i32 = 1;
 
 /// What undoes an alteration.
@@ -387,8 +383,7 @@ impl Backend for Kernel {
         if self.is_confined() {
             return usize::MAX;
         }
-        let group = pressure::group().map(|group| group.left_bytes());
-        let available = group.into_iter().chain(pressure::available_bytes()).min();
+        let available = self.group_left_bytes().into_iter().chain(pressure::available_bytes()).min();
         available.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
