@@ -4,7 +4,7 @@
 //! input and output need no forwarding. In the command's environment, `LD_PRELOAD` and the `FAULTLESS_*` variables of the
 //! interposer are set; all else stays as it is. Its children inherit both.
 //!
-//! [`environment`] gives that environment to other verbs.
+//! [`environment()`] gives that environment to other verbs.
 
 mod library;
 mod options;
@@ -99,7 +99,7 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 /// The value of `LD_PRELOAD`: the interposer, the library behind it, and the libraries that it names already.
 ///
 /// # Errors
-/// As [`environment`].
+/// As [`environment()`].
 pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Failure> {
     let mut preload = library::install(&library::PRELOAD)?.into_os_string();
     if let Some(behind) = behind {
