@@ -28,11 +28,12 @@ pub(crate) use call;
 ///
 /// # Safety
 /// As the system call.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(not(miri))]
 #[inline(always)]
 pub unsafe fn raw<const COUNT: usize>(number: libc::c_long, arguments: [usize; COUNT]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = all(arguments);
     let answer: isize;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel changes these three registers, and the memory that the caller lets it change.
     unsafe {
         std::arch::asm!(
@@ -49,18 +50,7 @@ pub unsafe fn raw<const COUNT: usize>(number: libc::c_long, arguments: [usize; C
             options(nostack),
         );
     }
-    answer
-}
-
-/// The system call. Arguments that it has not are 0.
-///
-/// # Safety
-/// As the system call.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-#[inline(always)]
-pub unsafe fn raw<const COUNT: usize>(number: libc::c_long, arguments: [usize; COUNT]) -> isize {
-    let [first, second, third, fourth, fifth, sixth] = all(arguments);
-    let answer: isize;
+    #[cfg(target_arch = "aarch64")]
     // SAFETY: the kernel changes this register, and the memory that the caller lets it change.
     unsafe {
         std::arch::asm!(

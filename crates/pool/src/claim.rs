@@ -78,16 +78,16 @@ impl<B: Backend> Core<B> {
             );
         }
         let slab = self.slabs.oldest_part()?;
-        let (first, len) = runs(self.slabs.slab(slab).retained()).max_by_key(|&(_, len)| len)?;
-        Some(self.claim((slab * SLAB_GRANULES + first, len), Work::PurgePart))
+        let run = longest_run(slab, self.slabs.slab(slab).retained())?;
+        Some(self.claim(run, Work::PurgePart))
     }
 
     /// Free memory to offer to the kernel, if `granules` are too many to hold: in the slabs that were freed last.
     fn claim_held(&mut self, granules: usize) -> Option<Claim> {
         let held = |&slab: &usize| self.slabs.slab(slab).held() != 0;
         let slab = self.slabs.newest_first().take(TRIES).find(held).filter(|_| granules > 0)?;
-        let (first, len) = runs(self.slabs.slab(slab).held()).max_by_key(|&(_, len)| len)?;
-        Some(self.claim((slab * SLAB_GRANULES + first, len), Work::Offer))
+        let run = longest_run(slab, self.slabs.slab(slab).held())?;
+        Some(self.claim(run, Work::Offer))
     }
 
     /// The oldest retained slab, and those freed next after it that lie beside it; as (begin, end).
@@ -113,8 +113,8 @@ impl<B: Backend> Core<B> {
         }
         let slabs = &self.slabs;
         let longest = |slab: usize, least: usize| {
-            let (first, len) = runs(slabs.slab(slab).free_dirty()).max_by_key(|&(_, len)| len)?;
-            (len >= least).then_some((slab * SLAB_GRANULES + first, len.min(granules.max(1))))
+            let (start, len) = longest_run(slab, slabs.slab(slab).free_dirty())?;
+            (len >= least).then_some((start, len.min(granules.max(1))))
         };
         let idle = slabs.last(Map::Dirty).and_then(|slab| longest(slab, 1));
         let part = |least: usize| {
@@ -205,4 +205,10 @@ impl<B: Backend> Core<B> {
             }
         }
     }
+}
+
+/// The longest run of some granules of a slab.
+fn longest_run(slab: usize, mask: u128) -> Option<Run> {
+    let (first, len) = runs(mask).max_by_key(|&(_, len)| len)?;
+    Some((slab * SLAB_GRANULES + first, len))
 }

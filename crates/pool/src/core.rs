@@ -41,7 +41,7 @@ pub(crate) struct Core<B: Backend> {
     /// Retained granules that are offered to the kernel.
     pub(crate) offered: usize,
     /// What may still be charged to the control group, in granules: as it was told, less what became resident here since.
-    pub(crate) group_left: usize,
+    pub(crate) group_left: Option<usize>,
     /// The least that was retained since [`Core::idle_since_last_call`].
     low: usize,
     peak_in_use: usize,
@@ -115,7 +115,7 @@ impl<B: Backend> Core<B> {
             retained: 0,
             zeroed: 0,
             offered: 0,
-            group_left: usize::MAX,
+            group_left: None,
             low: 0,
             withheld: false,
             wakeup,
@@ -261,7 +261,8 @@ impl<B: Backend> Core<B> {
         self.retain_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         self.needed = self.needed.max(self.in_use.saturating_sub(self.in_front));
-        self.charge(counts.reserved);
+        // As far as one knows before it is touched.
+        self.group_left = self.group_left.map(|left| left.saturating_sub(counts.reserved));
         if counts.reserved >= SPARSE_GRANULES {
             self.doubts.enter(run);
         }
@@ -286,9 +287,9 @@ impl<B: Backend> Core<B> {
         // A power of two; `next_multiple_of` would bring a panic for 0 into the interposer.
         let whole = (count + request.align - 1) & !(request.align - 1);
         let leaves_gap = count < whole / FULL_SHARE * (FULL_SHARE - 1);
-        for (at, _, len) in pieces((start, count)).filter(|&(.., len)| leaves_gap && len < SLAB_GRANULES) {
+        for (at, ..) in pieces((start, count)).filter(|&(.., len)| leaves_gap && len < SLAB_GRANULES) {
             let slab = self.slabs.slab_mut(at);
-            slab.sparse |= is_new(slab) && len > 0;
+            slab.sparse |= is_new(slab);
         }
         let (mut at, end) = (start / SLAB_GRANULES, (start + count).div_ceil(SLAB_GRANULES));
         let mut is_any = false;
@@ -302,13 +303,6 @@ impl<B: Backend> Core<B> {
             at += new.max(1);
         }
         is_any
-    }
-
-    /// Counts granules that become resident, as far as one knows before they are touched.
-    fn charge(&mut self, granules: usize) {
-        if self.group_left < usize::MAX {
-            self.group_left = self.group_left.saturating_sub(granules);
-        }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -376,7 +370,7 @@ impl<B: Backend> Core<B> {
 
     /// The free granules that the control group lets the pool hold.
     pub(crate) fn share_of_group(&self) -> usize {
-        self.group_left / GROUP_SHARE
+        self.group_left.map_or(usize::MAX, |left| left / GROUP_SHARE)
     }
 
     /// How many more free granules the policy lets the slabs retain, regardless of the peak.

@@ -234,7 +234,9 @@ impl<B: Backend> Pool<B> {
             core.in_front = self.front.tally().held;
             let (from, to, least) = match attempt(&mut core, only_retained) {
                 Ok(found) => {
-                    self.narrow_front(&core);
+                    if core.group_left.is_some() {
+                        self.narrow_front(&core);
+                    }
                     return Some(found);
                 }
                 Err(Obstacle::Extend { from, to, least }) => (from, to, least),
@@ -261,9 +263,7 @@ impl<B: Backend> Pool<B> {
 
     /// Keeps what the front holds below a part of what the control group leaves.
     fn narrow_front(&self, core: &Core<B>) {
-        if core.group_left < usize::MAX {
-            self.front.narrow(front::share(core.share_of_group() * GRANULE_BYTES));
-        }
+        self.front.narrow(front::share(core.share_of_group().saturating_mul(GRANULE_BYTES)));
     }
 
     fn refused<T>(&self) -> Option<T> {

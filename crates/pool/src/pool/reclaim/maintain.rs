@@ -29,7 +29,6 @@ use faultless_os::thread::{Work, has_signal, last_status};
 use super::background::Progress;
 use super::pressure::Pressure;
 use crate::backend::Backend;
-use crate::front;
 use crate::policy::{Prefault, Scrub};
 use crate::pool::Pool;
 use crate::pool::hugepages::Poll;
@@ -134,8 +133,8 @@ impl<B: Backend> Pool<B> {
     /// Records what the control group leaves, for `free`: it opens no file.
     pub(in crate::pool) fn tell_group_left(&self, bytes: Option<u64>) {
         if let Some(mut core) = self.core.lock() {
-            core.group_left = bytes.map_or(usize::MAX, |bytes| bytes as usize / GRANULE_BYTES);
-            self.front.narrow(front::share(core.share_of_group().saturating_mul(GRANULE_BYTES)));
+            core.group_left = bytes.map(|bytes| bytes as usize / GRANULE_BYTES);
+            self.narrow_front(&core);
         }
     }
 
