@@ -24,9 +24,8 @@ const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mprotect(address: usize, len: usize, rights: c_int) -> c_int {
-    if rights != READ_WRITE {
-        pool::altered(address, len, Alteration::Mapping);
-    }
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_mprotect, [address, len, rights as usize, 0, 0]) };
     // SAFETY: forwarded.
     unsafe { calls::mprotect(address, len, rights) }
 }
@@ -42,10 +41,8 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
     rights: c_int,
     key: c_int,
 ) -> c_int {
-    // A key above 0 stays with the pages.
-    if rights != READ_WRITE || key > 0 {
-        pool::altered(address, len, Alteration::Mapping);
-    }
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_pkey_mprotect, [address, len, rights as usize, key as usize, 0]) };
     // SAFETY: forwarded.
     unsafe {
         next::system_call(libc::SYS_pkey_mprotect, [address, len, rights as usize, key as usize]) as c_int
@@ -58,9 +55,8 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn madvise(address: usize, len: usize, advice: c_int) -> c_int {
-    if let Some(alteration) = alteration(advice) {
-        pool::altered(address, len, alteration);
-    }
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_madvise, [address, len, advice as usize, 0, 0]) };
     // SAFETY: forwarded.
     unsafe { calls::madvise(address, len, advice) }
 }
@@ -78,9 +74,9 @@ pub(crate) unsafe extern "C" fn process_madvise(
     advice: c_int,
     flags: c_uint,
 ) -> isize {
-    // SAFETY: the caller passes so many ranges.
-    unsafe { ranges_altered(ranges, count, alteration(advice)) };
     let arguments = [process as usize, ranges.addr(), count, advice as usize, flags as usize];
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_process_madvise, arguments) };
     // SAFETY: forwarded.
     unsafe { next::system_call(libc::SYS_process_madvise, arguments) as isize }
 }
@@ -119,11 +115,11 @@ pub(crate) const NUMBERS: [c_long; 12] = [
 /// mseal(2), Linux 6.10.
 const SYS_MSEAL: c_long = 462;
 
-/// Tells the pool of such a call, by its number and its arguments.
+/// Tells the pool of such a call, by its number and its arguments: the rules for the C functions and for syscall(2).
 ///
 /// # Safety
 /// The arguments must be those of that call.
-#[cold]
+#[inline]
 pub(crate) unsafe fn seen(number: c_long, [first, second, third, fourth, fifth]: [usize; 5]) {
     let kind = |advice: usize| alteration(advice as c_int);
     match number {
@@ -137,6 +133,8 @@ pub(crate) unsafe fn seen(number: c_long, [first, second, third, fourth, fifth]:
             ranges_altered(second as *const libc::iovec, third, kind(fourth))
         },
         libc::SYS_mprotect if third as c_int == READ_WRITE => {}
+        // A key above 0 stays with the pages.
+        libc::SYS_pkey_mprotect if third as c_int == READ_WRITE && fourth as c_int <= 0 => {}
         libc::SYS_mmap if fourth as c_int & libc::MAP_FIXED == 0 => {}
         libc::SYS_mremap if fourth as c_int & libc::MREMAP_FIXED != 0 => {
             pool::altered(first, second, Alteration::Mapping);
@@ -199,7 +197,8 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlock(address: usize, len: usize) -> c_int {
-    pool::altered(address, len, Alteration::Mapping);
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_mlock, [address, len, 0, 0, 0]) };
     // SAFETY: forwarded.
     unsafe { calls::mlock(address, len) }
 }
@@ -214,7 +213,8 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
         // SAFETY: forwarded.
         return unsafe { mlock(address, len) };
     }
-    pool::altered(address, len, Alteration::Mapping);
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_mlock2, [address, len, flags as usize, 0, 0]) };
     // SAFETY: forwarded.
     unsafe { next::system_call(libc::SYS_mlock2, [address, len, flags as usize]) as c_int }
 }
@@ -232,9 +232,8 @@ pub(crate) unsafe extern "C" fn mmap(
     file: c_int,
     offset: c_long,
 ) -> Void {
-    if flags & libc::MAP_FIXED != 0 {
-        pool::altered(address, len, Alteration::Mapping);
-    }
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_mmap, [address, len, rights as usize, flags as usize, 0]) };
     // SAFETY: forwarded.
     let ask = || unsafe { calls::mmap(address, len, rights, flags, file, offset) };
     pool::forwarded(ask, |mapped| *mapped == libc::MAP_FAILED)
@@ -263,7 +262,8 @@ pub(crate) unsafe extern "C" fn mmap64(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn munmap(address: usize, len: usize) -> c_int {
-    pool::altered(address, len, Alteration::Mapping);
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_munmap, [address, len, 0, 0, 0]) };
     // SAFETY: forwarded.
     unsafe { calls::munmap(address, len) }
 }
@@ -280,10 +280,8 @@ pub(crate) unsafe extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> Void {
-    pool::altered(from, len, Alteration::Mapping);
-    if flags & libc::MREMAP_FIXED != 0 {
-        pool::altered(to, new_len, Alteration::Mapping);
-    }
+    // SAFETY: the arguments of that call.
+    unsafe { seen(libc::SYS_mremap, [from, len, new_len, flags as usize, to]) };
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }
 }

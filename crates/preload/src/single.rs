@@ -149,19 +149,17 @@ pub(crate) unsafe extern "C" fn prctl(
 }
 
 /// The calls that are watched where they come through syscall(2), as a bitmap of their numbers.
-static WATCHED: [u64; 8] = {
-    let (mut map, mut at) = ([0; 8], 0);
-    while at < ALONE.len() {
-        map[ALONE[at] as usize / 64] |= 1 << (ALONE[at] % 64);
-        at += 1;
-    }
-    at = 0;
-    while at < altered::NUMBERS.len() {
-        map[altered::NUMBERS[at] as usize / 64] |= 1 << (altered::NUMBERS[at] % 64);
+static WATCHED: [u64; 8] = marked(marked([0; 8], &ALONE), &altered::NUMBERS);
+
+const fn marked(mut map: [u64; 8], numbers: &[c_long]) -> [u64; 8] {
+    let mut at = 0;
+    while at < numbers.len() {
+        map[numbers[at] as usize / 64] |= 1 << (numbers[at] % 64);
         at += 1;
     }
     map
-};
+}
+
 /// Those that concern the background thread.
 const ALONE: [c_long; 6] = [
     libc::SYS_exit,
