@@ -6,6 +6,7 @@
 //!
 //! It does not decide what to try next if the kernel refuses (`prof`), or read the rings (`ring`).
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use perf_event_open_sys as sys;
@@ -69,6 +70,11 @@ pub enum Output {
     /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address, its fields, and the user's
     /// instruction.
     Fields,
+    /// As [`Output::Fields`], with the registers that unwinding needs, and this much of the user's stack.
+    FieldStacks {
+        /// Bytes of stack, a multiple of 8.
+        stack_bytes: u32,
+    },
     /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by
     /// frame pointers.
     UserStacks {
@@ -230,6 +236,18 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_DISABLE")) } else { Ok(()) }
     }
 
+    /// Lets a tracepoint's event and its inherited children fire only if this expression of its fields holds
+    /// (Documentation/trace/events.rst of the kernel).
+    ///
+    /// # Errors
+    /// EINVAL for an unknown field, or an event of no tracepoint.
+    pub fn filter(&self, expression: &CStr) -> Result<()> {
+        let text = expression.as_ptr().cast_mut();
+        // SAFETY: the ioctl reads the C string at `text`, which lives until then, and writes nothing.
+        let rc = unsafe { sys::ioctls::SET_FILTER(self.fd.as_raw_fd(), text) };
+        if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_SET_FILTER")) } else { Ok(()) }
+    }
+
     /// Restarts its period, with this many occurrences. Inherited children keep theirs.
     ///
     /// # Errors
@@ -315,6 +333,13 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_period = 1;
             attr.sample_type = (common | place | c::PERF_SAMPLE_RAW | c::PERF_SAMPLE_REGS_USER) as u64;
             attr.sample_regs_user = IP_REG;
+        }
+        Output::FieldStacks { stack_bytes } => {
+            attr.sample_period = 1;
+            let stack = c::PERF_SAMPLE_RAW | c::PERF_SAMPLE_REGS_USER | c::PERF_SAMPLE_STACK_USER;
+            attr.sample_type = (common | place | stack) as u64;
+            attr.sample_regs_user = STACK_REGS;
+            attr.sample_stack_user = stack_bytes;
         }
         Output::UserStacks { period } => {
             attr.sample_period = period;

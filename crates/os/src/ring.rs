@@ -198,20 +198,12 @@ impl<'a> Sample<'a> {
     /// The copied user registers and stack. Only for events that record them.
     pub fn stack(&self) -> Option<StackCopy<'a>> {
         let chain = word(self.rest, 0)?.checked_add(1)?.checked_mul(8)?;
-        let after = self.rest.get(usize::try_from(chain).ok()?..)?;
-        let (registers, after) = match word(after, 0)? {
-            0 => (None, after.get(8..)?),
-            _ => (Some(Registers::parse(after.get(8..)?)?), after.get(8 + 8 * Registers::COUNT..)?),
-        };
-        let size = usize::try_from(word(after, 0)?).ok()?;
-        let dump = match size {
-            0 => &[][..],
-            _ => {
-                let filled = usize::try_from(word(after, 8_usize.checked_add(size)?)?).ok()?;
-                after.get(8..8 + size.min(filled))?
-            }
-        };
-        Some(StackCopy { registers, dump })
+        StackCopy::parse(self.rest.get(usize::try_from(chain).ok()?..)?)
+    }
+
+    /// The copied user registers and stack behind the fields of a tracepoint. Only for events that record them.
+    pub fn stack_of_fields(&self) -> Option<StackCopy<'a>> {
+        StackCopy::parse(self.rest.get(4 + self.fields()?.len()..)?)
     }
 
     /// Splits the call chain into its kernel and user part, each leaf first, and appends them.
@@ -241,6 +233,24 @@ pub struct StackCopy<'a> {
     pub registers: Option<Registers>,
     /// Memory from the stack pointer on.
     pub dump: &'a [u8],
+}
+
+impl<'a> StackCopy<'a> {
+    fn parse(after: &'a [u8]) -> Option<Self> {
+        let (registers, after) = match word(after, 0)? {
+            0 => (None, after.get(8..)?),
+            _ => (Some(Registers::parse(after.get(8..)?)?), after.get(8 + 8 * Registers::COUNT..)?),
+        };
+        let size = usize::try_from(word(after, 0)?).ok()?;
+        let dump = match size {
+            0 => &[][..],
+            _ => {
+                let filled = usize::try_from(word(after, 8_usize.checked_add(size)?)?).ok()?;
+                after.get(8..8 + size.min(filled))?
+            }
+        };
+        Some(Self { registers, dump })
+    }
 }
 
 /// What unwinding and decoding need of the user's registers.

@@ -14,7 +14,7 @@ pub const FAULT: &str = "faults";
 const OTHER: &str = "other calls";
 
 /// Calls that change, read or copy mappings.
-const CALLS: [(libc::c_long, &str); 20] = [
+const CALLS: &[(libc::c_long, &str)] = &[
     (libc::SYS_mmap, "mmap"),
     (libc::SYS_munmap, "munmap"),
     (libc::SYS_mremap, "mremap"),
@@ -22,6 +22,7 @@ const CALLS: [(libc::c_long, &str); 20] = [
     (libc::SYS_mprotect, "mprotect"),
     (libc::SYS_pkey_mprotect, "pkey_mprotect"),
     (libc::SYS_madvise, "madvise"),
+    (libc::SYS_process_madvise, "process_madvise"),
     (libc::SYS_mincore, "mincore"),
     (libc::SYS_mlock, "mlock"),
     (libc::SYS_mlock2, "mlock2"),
@@ -30,6 +31,10 @@ const CALLS: [(libc::c_long, &str); 20] = [
     (libc::SYS_mbind, "mbind"),
     (libc::SYS_shmat, "shmat"),
     (libc::SYS_shmdt, "shmdt"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_fork, "fork"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_vfork, "vfork"),
     (libc::SYS_clone, "clone"),
     (libc::SYS_clone3, "clone3"),
     (libc::SYS_execve, "execve"),
@@ -40,8 +45,17 @@ const CALLS: [(libc::c_long, &str); 20] = [
 /// The system call that ends the code, or [`FAULT`].
 pub fn entry(code: &[u8; CODE_BYTES]) -> &'static str {
     let number = if cfg!(target_arch = "x86_64") { x86_64(code) } else { aarch64(code) };
-    let name = |number| CALLS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
     number.map_or(FAULT, |number| number.and_then(name).unwrap_or(OTHER))
+}
+
+/// The name of such a call.
+pub fn name(number: libc::c_long) -> Option<&'static str> {
+    CALLS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+/// The number of the call of that name.
+pub fn number(name: &str) -> Option<libc::c_long> {
+    CALLS.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
 }
 
 /// `mov $NUMBER, %eax; syscall`, or another `syscall` or `int $0x80`; `None` for anything else.

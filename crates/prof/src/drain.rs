@@ -17,6 +17,7 @@ use faultless_trace::recording::Loss;
 use rustc_hash::FxHashMap;
 
 use crate::allocations::Allocations;
+use crate::calls::Begun;
 use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
 use crate::samples::Samples;
@@ -49,6 +50,8 @@ pub(crate) struct Drain {
     task_records: usize,
     /// Mappings and tasks left out because there were too many.
     pub(crate) omitted: u64,
+    /// System calls that have not ended.
+    calls: Begun,
     losses: Vec<Loss>,
     /// All records before this time have been copied. Later ones are missing for some processors.
     settled_ns: u64,
@@ -244,11 +247,14 @@ impl Drain {
                         self.keep_entry(endless.with, None);
                     }
                     self.last.remove(&record.tid);
+                    self.records.extend(self.calls.end(record.clone()));
                 }
                 _ => {}
             }
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),
+                Some((Role::CallBegin(_), sample)) => self.call_begins(record, sample),
+                Some((Role::CallEnd(_), _)) => self.records.extend(self.calls.end(record)),
                 Some((_, sample)) => self.keep(record, Some(sample), &mut digest.tasks),
                 None => self.keep(record, None, &mut digest.tasks),
             }
@@ -262,6 +268,7 @@ impl Drain {
         if self.settled_ns == u64::MAX {
             let endless = std::mem::take(&mut self.entries).into_open();
             endless.for_each(|entry| self.keep_entry(entry.with, None));
+            self.records.extend(std::mem::take(&mut self.calls).into_open());
         }
         digest.waited = std::mem::take(&mut self.waited);
         digest
@@ -455,6 +462,15 @@ impl Drain {
         }
     }
 
+    fn call_begins(&mut self, mut record: Record, sample: Sample<'_>) {
+        if let (What::Call { stack, .. }, Some(copy)) = (&mut record.what, sample.stack_of_fields()) {
+            *stack = self.stacks.as_mut().and_then(|stacks| {
+                stacks.unwinder.stack(record.pid, &UserStack::of(copy))
+            });
+        }
+        self.records.extend(self.calls.begin(record));
+    }
+
     fn lock_wanted(&mut self, record: &Record) {
         if let Some(stacks) = &mut self.stacks {
             stacks.lock_wanted.insert(record.tid, record.time_ns);
@@ -468,19 +484,8 @@ impl Drain {
         stacks.chain.clear();
         stacks.kernel_chain.clear();
         sample.split_chain(&mut stacks.kernel_chain, &mut stacks.chain);
-        let registers = copy.registers.unwrap_or_default();
-        stacks.unwinder.stack(
-            pid,
-            &UserStack {
-                ip: registers.ip,
-                sp: registers.sp,
-                bp: registers.bp,
-                lr: registers.lr,
-                dump: copy.dump,
-                chain: &stacks.chain,
-                kernel_chain: &stacks.kernel_chain,
-            },
-        )
+        let (chain, kernel_chain) = (stacks.chain.as_slice(), stacks.kernel_chain.as_slice());
+        stacks.unwinder.stack(pid, &UserStack { chain, kernel_chain, ..UserStack::of(copy) })
     }
 }
 
@@ -551,6 +556,8 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Made
             What::Sample { addr, ip, kernel, major: true, access, stack, weight: 1, mapped_bytes }
         }
         Role::Cpu => What::Cpu { kernel, stack },
+        Role::CallBegin(fields) => fields.begin(sample.fields()?)?,
+        Role::CallEnd(fields) => fields.end(sample.fields()?)?,
         Role::LockWanted => What::LockWait { write: false, wait_ns: 0, by: None },
         Role::LockTaken(at) => {
             What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0, by: None }

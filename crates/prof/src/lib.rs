@@ -12,6 +12,7 @@ mod address_space;
 mod allocations;
 mod budget;
 mod calibrate;
+mod calls;
 mod decode;
 mod drain;
 mod elf;

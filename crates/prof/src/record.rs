@@ -17,6 +17,7 @@ use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
 use crate::calibrate::Calibrator;
+use crate::calls::Points;
 use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
@@ -27,6 +28,8 @@ use crate::symbols::{NameCache, Runtimes, map_files};
 use crate::trace_file::TraceFile;
 use crate::{facts, tuning as t};
 
+/// Name of the source of system calls.
+const CALLS: &str = "calls that change the address space";
 /// Name of the source of lock waits.
 const LOCKS: &str = "waits for mmap_lock";
 
@@ -187,6 +190,11 @@ pub fn record(
     } else if !session.buffers.is_empty() {
         session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
     }
+    if session.sees_calls {
+        session.note(CALLS, true, "");
+    } else if !session.buffers.is_empty() {
+        session.note(CALLS, false, no_calls(faultless_os::host::user().0 == 0));
+    }
     header.settings.user_only = session.user_only;
     header.settings.cpu_hertz = session.cpu_hertz;
     let setup = Setup {
@@ -229,6 +237,7 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
         stack_bytes: t::STACK_BYTES,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
+        calls: Points::find(),
         switches: true,
         ring_pages: options.ring_pages.unwrap_or(most),
         ..Shape::BARE
@@ -369,9 +378,18 @@ fn is_fault(line: &Line) -> bool {
 /// Why lock waits can't be traced, and what would change that.
 fn no_locks(is_root: bool) -> &'static str {
     if is_root {
-        "no tracepoints mmap_lock:*; `mount -t tracefs tracefs /sys/kernel/tracing`, where the kernel has them (5.11, CONFIG_TRACING)"
+        "no tracepoints mmap_lock:*; the kernel has none (before 5.11, CONFIG_TRACING), or a container hides them (CAP_SYS_ADMIN)"
     } else {
         "the tracepoints mmap_lock:* are for root"
+    }
+}
+
+/// Why system calls can't be traced.
+fn no_calls(is_root: bool) -> &'static str {
+    if is_root {
+        "no tracepoints raw_syscalls:*; the kernel has none (CONFIG_FTRACE_SYSCALLS), or a container hides them (CAP_SYS_ADMIN)"
+    } else {
+        "the tracepoints raw_syscalls:* are for root"
     }
 }
 

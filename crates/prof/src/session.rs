@@ -120,6 +120,8 @@ pub(crate) struct Session {
     pub(crate) cpu_hertz: u64,
     /// Waits for `mmap_lock` are recorded.
     pub(crate) sees_locks: bool,
+    /// Calls that change the address space are recorded.
+    pub(crate) sees_calls: bool,
     /// Faults per sample, and that figure at first; 0: no samples, or no denser ones at first.
     period: u64,
     early_period: u64,
@@ -227,13 +229,14 @@ impl Session {
                     (self.buffers, self.user_only) = (buffers, user_only);
                     self.cpu_hertz = shape.hertz(user_only);
                     self.sees_locks = shape.locks.is_some();
+                    self.sees_calls = shape.calls.is_some();
                     (self.period, self.early_period) = (shape.period, shape.early_period);
                     return;
                 }
                 Err(error)
-                    if error.call == "perf_event_open" && error.is_denied() && shape.locks.is_some() =>
+                    if error.call == "perf_event_open" && error.is_denied() && shape.traces() =>
                 {
-                    shape.locks = None;
+                    (shape.locks, shape.calls) = (None, None);
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
                     self.note("page-faults in kernel mode too", false, &remedy(error));

@@ -8,6 +8,7 @@ use faultless_os::counters::now_ns;
 use faultless_os::perf::Output;
 use faultless_os::tracepoint::Tracepoint;
 
+use crate::calls::Points;
 use crate::tuning as t;
 
 /// What is recorded, and how much of each.
@@ -28,6 +29,8 @@ pub(crate) struct Shape {
     pub(crate) cpu_hertz: Option<u64>,
     /// Tracepoints of waits for the address space lock, if they can be seen.
     pub(crate) locks: Option<Locks>,
+    /// Tracepoints of system calls, if they can be seen.
+    pub(crate) calls: Option<Points>,
     /// Whether context switches are recorded.
     pub(crate) switches: bool,
     /// Largest ring, pages.
@@ -43,6 +46,7 @@ impl Shape {
         early_period: 0,
         cpu_hertz: Some(0),
         locks: None,
+        calls: None,
         switches: false,
         ring_pages: t::RING_PAGES_MAX,
     };
@@ -60,6 +64,11 @@ impl Shape {
         let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
         let early_period = if self.stack_bytes > 0 { t::EARLY_STACK_PERIOD } else { t::EARLY_SAMPLE_PERIOD };
         Self { period: period_from(least, now_ns()), early_period, ..self }
+    }
+
+    /// Whether it needs tracepoints.
+    pub(crate) fn traces(&self) -> bool {
+        self.locks.is_some() || self.calls.is_some()
     }
 
     /// Samples of the CPU clock per second, given whether the kernel is visible.

@@ -28,6 +28,7 @@ mod walk;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 
+use faultless_os::ring::{Registers, StackCopy};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
 use faultless_trace::recording::{EXEC, is_interposer};
@@ -63,6 +64,14 @@ pub(crate) struct UserStack<'a> {
     pub(crate) chain: &'a [u64],
     /// Kernel part, leaf first.
     pub(crate) kernel_chain: &'a [u64],
+}
+
+impl<'a> UserStack<'a> {
+    /// Of a copy by the kernel, without its chains.
+    pub(crate) fn of(copy: StackCopy<'a>) -> Self {
+        let Registers { ip, sp, bp, lr, .. } = copy.registers.unwrap_or_default();
+        Self { ip, sp, bp, lr, dump: copy.dump, ..Self::default() }
+    }
 }
 
 /// Unwinds for all processes of a recording.

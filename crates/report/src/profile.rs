@@ -12,6 +12,7 @@ mod page;
 mod section;
 mod sentence;
 mod tree;
+mod why;
 
 use faultless_trace::findings::Findings;
 
@@ -96,6 +97,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
+    sections.push(why::lines(findings, palette, width));
     sections.extend(shown);
     sections.extend(tables);
     sections.extend([

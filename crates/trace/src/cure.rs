@@ -217,7 +217,7 @@ const HEADER_BYTES: u64 = 64;
 const NOT_WORTH: &str = "a cure would save too little";
 
 /// The settings of glibc that keep blocks of up to this length in the heap, and the heap's top.
-fn tunables(largest_bytes: u64) -> String {
+pub(crate) fn tunables(largest_bytes: u64) -> String {
     // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
     let map = match largest_bytes.saturating_add(HEADER_BYTES) {
         len_bytes if len_bytes > MMAP_THRESHOLD_MOST_BYTES => "mmap_max=0",

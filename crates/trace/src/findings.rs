@@ -26,6 +26,7 @@ use crate::sites::{Group, Grouping, NO_BLOCK, RECORDER, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tree::{Node, Shape};
+use crate::why::{self, Mechanism};
 use crate::tuning::{MOST_SHARE, MOST_SITES, NAMED_SITES, NOTED_SHARE};
 
 /// The request.
@@ -98,6 +99,9 @@ pub struct Findings {
     /// The requested call tree.
     #[serde(default)]
     pub tree: Option<Vec<Node>>,
+    /// Why: the mechanisms behind the faults, most time first.
+    #[serde(default)]
+    pub mechanisms: Vec<Mechanism>,
     /// The largest sites with their cures; small sites only if they have one.
     pub remedies: Vec<Remedy>,
     /// The next step if none of them has a cure.
@@ -235,6 +239,13 @@ impl Findings {
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
         let program = Program::new(recording, has_blocks);
+        let mechanisms = why::mechanisms(
+            recording,
+            &profile,
+            &program,
+            &grouping,
+            ((begin_ns, stat.usage.wall_ns), cpu_ns as f64),
+        );
         let remedies_of = |of: &Sites| -> Vec<Remedy> {
             let remedy = |row| {
                 cure::remedy(&Pattern {
@@ -307,6 +318,7 @@ impl Findings {
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
             next: next(recording, &remedies, has_blocks, &program),
+            mechanisms,
             remedies,
             beyond,
             beyond_seconds,

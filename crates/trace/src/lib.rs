@@ -44,6 +44,7 @@ pub mod timeline;
 pub mod tree;
 mod tuning;
 pub mod verdict;
+pub mod why;
 
 pub use observation::Observation;
 pub use stat::Stat;

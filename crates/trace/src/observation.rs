@@ -367,6 +367,19 @@ pub enum What {
         /// The system call that waited, or `faults`; `None` if that is not known.
         by: Option<String>,
     },
+    /// The thread called the kernel to change the address space, to make a task, or to end: it began now.
+    Call {
+        /// Which.
+        call: Call,
+        /// Its first four arguments.
+        args: [u64; 4],
+        /// What it returned; `None` if it did not return.
+        result: Option<i64>,
+        /// How long it took, waits included; `None` if that is not known.
+        ns: Option<u64>,
+        /// Who called.
+        stack: Option<u32>,
+    },
     /// A block was allocated.
     Alloc {
         /// First address.
@@ -405,6 +418,55 @@ pub enum What {
     Exec,
     /// Thread `tid` ended.
     Exit,
+}
+
+/// A system call that changes the address space, makes a task, or ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// mmap(2).
+    Mmap,
+    /// munmap(2).
+    Munmap,
+    /// mremap(2).
+    Mremap,
+    /// brk(2).
+    Brk,
+    /// mprotect(2).
+    Mprotect,
+    /// madvise(2).
+    Madvise,
+    /// shmdt(2).
+    Shmdt,
+    /// fork(2), and clone(2) or clone3(2) for a process or a thread.
+    Clone,
+    /// vfork(2).
+    Vfork,
+    /// exit_group(2).
+    ExitGroup,
+}
+
+impl Call {
+    /// All of them, with the names of their system calls.
+    pub const NAMES: [(&str, Self); 12] = [
+        ("mmap", Self::Mmap),
+        ("munmap", Self::Munmap),
+        ("mremap", Self::Mremap),
+        ("brk", Self::Brk),
+        ("mprotect", Self::Mprotect),
+        ("madvise", Self::Madvise),
+        ("shmdt", Self::Shmdt),
+        ("fork", Self::Clone),
+        ("clone", Self::Clone),
+        ("clone3", Self::Clone),
+        ("vfork", Self::Vfork),
+        ("exit_group", Self::ExitGroup),
+    ];
+
+    /// The call of that name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
+    }
 }
 
 /// How an instruction uses an address.

@@ -12,7 +12,7 @@ use crate::recording::{Recording, Stacks};
 pub const ALLOCATORS: [&str; 7] =
     ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard", "rpmalloc", "scudo"];
 /// Beginnings of the names of functions of an allocator that may be linked into a program.
-const OWN: [&str; 6] = ["je_", "_rjem_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"];
+pub(crate) const OWN: [&str; 6] = ["je_", "_rjem_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"];
 /// Functions of Go below every stack.
 const GO: [&str; 4] = ["runtime.main", "runtime.goexit", "runtime.mstart", "runtime.mcall"];
 /// Part of the file name of a C library whose malloc has no settings.

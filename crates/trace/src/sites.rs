@@ -157,6 +157,11 @@ impl<'a> Grouping<'a> {
         }
     }
 
+    /// The names that it uses.
+    pub(crate) fn naming(&self) -> &Naming<'a> {
+        &self.naming
+    }
+
     /// Groups the selected faults. Shares are of the whole run, so the rows of all parts of a run add up to it.
     pub(crate) fn sites(&self, by: Group, selection: &Selection) -> Sites {
         let Self { profile, naming, .. } = self;

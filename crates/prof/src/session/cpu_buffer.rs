@@ -14,6 +14,7 @@ use faultless_trace::observation::EventLoss;
 
 use super::copier::BufferedRing;
 use super::{COUNT, Watched};
+use crate::calls::{Fields, Points};
 use crate::shape::{Shape, entry};
 use crate::tuning as t;
 
@@ -43,6 +44,10 @@ pub(crate) enum Role {
     LockWanted,
     /// The thread has got it; the byte offset of the "write" flag in the sample.
     LockTaken(usize),
+    /// A call begins that changes the address space.
+    CallBegin(Fields),
+    /// It ends.
+    CallEnd(Fields),
     /// Thread switches; no samples.
     Switches,
     /// Mappings and tasks; no samples.
@@ -63,6 +68,8 @@ impl Role {
             Self::Cpu => "cpu clock",
             Self::LockWanted => "lock wanted",
             Self::LockTaken(_) => "lock taken",
+            Self::CallBegin(_) => "call begin",
+            Self::CallEnd(_) => "call end",
             Self::Switches => "switches",
             Self::Tasks => "tasks",
         }
@@ -137,6 +144,16 @@ impl CpuBuffer {
             let begun = watched.begin(COUNT);
             let spec = Spec { event: Software::Tracepoint(id), output: Output::Fields, ..begun };
             self.add(role, &spec, target, None)?;
+        }
+        if let Some(calls) = shape.calls {
+            for (role, id, output) in [
+                (Role::CallBegin(calls.fields), calls.begin, Output::FieldStacks { stack_bytes }),
+                (Role::CallEnd(calls.fields), calls.end, Output::Fields),
+            ] {
+                let spec = Spec { event: Software::Tracepoint(id), output, ..watched.begin(COUNT) };
+                let at = self.add(role, &spec, target, None)?;
+                self.events[at].1.filter(&Points::filter())?;
+            }
         }
         if shape.switches {
             let spec = Spec { event: Software::Dummy, output: Output::Switches, user_only: true, ..begun };
@@ -276,7 +293,8 @@ impl CpuBuffer {
 
     /// Takes out the events that are slow to close.
     pub(super) fn take_tracepoints(&mut self) -> impl Iterator<Item = Event> {
-        let is_slow = |(role, _): &mut (Role, Event)| matches!(role, Role::LockWanted | Role::LockTaken(_));
+        use Role::{CallBegin, CallEnd, LockTaken, LockWanted};
+        let is_slow = |(role, _): &mut (Role, Event)| matches!(role, LockWanted | LockTaken(_) | CallBegin(_) | CallEnd(_));
         self.events.extract_if(.., is_slow).map(|(_, event)| event)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Access, Level, Map, Record, What, Window};
+use crate::observation::{Access, Call, Level, Map, Record, What, Window};
 use crate::recording::{Footer, Frame, Header, Loss, Module, Name};
 
 /// Declares [`Line`] and its conversions. Of each kind of record: its name in the file, and the fields of [`What`].
@@ -97,6 +97,7 @@ lines! {
     "cpu" Cpu { kernel: bool, stack: Option<u32> }
     "switch" Switch { out: bool, preempted: bool }
     "lock_wait" LockWait { write: bool, wait_ns: u64, #[serde(default)] by: Option<String> }
+    "call" Call { call: Call, args: [u64; 4], result: Option<i64>, ns: Option<u64>, stack: Option<u32> }
     "alloc" Alloc { addr: u64, len_bytes: u64, stack: Option<u32> }
     "free" Free { addr: u64 }
     "move" Move { from: u64, addr: u64, len_bytes: u64, stack: Option<u32> }

@@ -49,6 +49,11 @@ impl Selection {
         }
     }
 
+    /// These faults of a profile.
+    pub(crate) fn of_faults(faults: Vec<bool>) -> Self {
+        Self { faults: Some(faults), ..Self::default() }
+    }
+
     /// Whether faults may be left out.
     pub fn is_part(&self) -> bool {
         self.faults.is_some()

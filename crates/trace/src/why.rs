@@ -1,0 +1,356 @@
+//! A recording -> the mechanisms behind its faults, each with its evidence, its cost, and the cures that act on it.
+//!
+//! A mechanism is one file below this one: what it is ([`Rule::about`]), the evidence that proves it ([`Rule::find`]),
+//! and its cures. The rules stand in one table and are tried in order; a fault belongs to the first mechanism that
+//! claims it. `given` tells who gave memory back and who took it again, `owner` which allocator or runtime called.
+//!
+//! The savings are hypotheses, as those of [`crate::cure`]: `faultless advise` measures them.
+
+mod arena;
+mod copy;
+mod file_pages;
+mod fork;
+mod fresh;
+mod given;
+mod heap_top;
+mod lock;
+mod mmap_threshold;
+mod own_mapping;
+mod owner;
+mod purge;
+mod runtime;
+mod thread_stack;
+mod zero_page;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::Kind;
+use crate::measurement::Interval;
+use crate::profile::{Profile, Selection, Weighted};
+use crate::program::Program;
+use crate::recording::Recording;
+use crate::sites::{Group, Grouping, NO_STACK, SiteRow, Sites};
+use given::{Given, Giver};
+
+/// A mechanism is shown if it takes at least this share of the CPU time.
+const SHOWN_SHARE: f64 = 0.01;
+/// Most of them that are shown.
+const SHOWN: usize = 6;
+/// Places that are named for a mechanism.
+const PLACES: usize = 2;
+
+/// A mechanism that was found in a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mechanism {
+    /// Its name, which does not change.
+    pub id: String,
+    /// What happens, in a sentence.
+    pub what: String,
+    /// Its faults.
+    pub faults: Interval,
+    /// Their time, waits included, ns.
+    pub fault_ns: Interval,
+    /// Time in the calls that gave the memory back or made the others wait, ns; `None` if calls were not timed.
+    pub call_ns: Option<f64>,
+    /// Time that other threads waited because of it, ns.
+    pub wait_ns: f64,
+    /// Its share of the CPU time, 0 to 1.
+    pub share: f64,
+    /// Such calls.
+    pub calls: u64,
+    /// Calls a second, or faults a second if it makes no calls.
+    pub per_s: f64,
+    /// Memory that was given back and taken again, bytes a second.
+    pub cycled_bytes_per_s: f64,
+    /// Where the memory is touched, most time first.
+    pub taken_in: Vec<String>,
+    /// Who calls, from the call up to the program's function.
+    pub caller: Option<String>,
+    /// When its faults happen, if they do not go on to the end.
+    pub when: Option<String>,
+    /// What can be done; empty: nothing, for the reason in `what`.
+    pub cures: Vec<Advised>,
+}
+
+/// A cure of a mechanism.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advised {
+    /// A line to copy, or an instruction.
+    pub how: String,
+    /// CPU time that it saves, ns.
+    pub saves_ns: Interval,
+    /// Memory that it keeps, bytes; `None` if it keeps none, or that is not known.
+    pub keeps_bytes: Option<f64>,
+    /// What else to know.
+    pub note: Option<String>,
+}
+
+/// What rules see.
+pub(crate) struct Scene<'a> {
+    recording: &'a Recording,
+    profile: &'a Profile,
+    program: &'a Program,
+    given: Given,
+    /// Begin and length of the run, ns.
+    run_ns: (u64, u64),
+    /// CPU time, ns.
+    cpu_ns: f64,
+}
+
+/// A mechanism, for the table of rules and the documentation.
+pub(crate) struct Rule {
+    /// Its name, in the JSON and in the documentation.
+    pub(crate) id: &'static str,
+    /// What it is, how to see it without this tool, and what cures it, with sources.
+    pub(crate) about: &'static str,
+    /// Its claims.
+    find: fn(&Scene<'_>) -> Vec<Claim>,
+}
+
+/// What a rule found: a mechanism without its figures.
+#[derive(Default)]
+struct Claim {
+    what: String,
+    /// Which faults are its.
+    faults: Faults,
+    /// The givers whose calls are its.
+    givers: Vec<u32>,
+    /// Time of other calls, ns, and how many.
+    calls: (u64, f64),
+    wait_ns: f64,
+    caller: Option<String>,
+    cures: Vec<Proposed>,
+}
+
+/// The faults of a claim.
+#[derive(Default)]
+enum Faults {
+    #[default]
+    None,
+    /// Those whose pages its givers gave back.
+    Given,
+    /// Of these kinds.
+    Kinds(&'static [Kind]),
+    /// All that nobody else has claimed, and that bring fresh memory.
+    Fresh,
+}
+
+/// A cure, and which shares of the mechanism's time it saves.
+struct Proposed {
+    how: String,
+    saves: [f64; 2],
+    keeps_bytes: Option<f64>,
+    note: Option<String>,
+}
+
+impl Proposed {
+    /// It keeps memory, and so saves nearly all.
+    fn keeps(how: String, bytes: f64) -> Self {
+        Self { how, saves: [0.85, 1.0], keeps_bytes: Some(bytes), note: None }
+    }
+
+    fn noted(self, note: &str) -> Self {
+        Self { note: Some(note.to_owned()), ..self }
+    }
+}
+
+/// All mechanisms, in the order in which they claim.
+pub(crate) const RULES: [Rule; 14] = [
+    heap_top::RULE,
+    mmap_threshold::RULE,
+    arena::RULE,
+    purge::RULE,
+    runtime::GO,
+    runtime::JAVA,
+    runtime::OTHERS,
+    thread_stack::RULE,
+    own_mapping::RULE,
+    zero_page::RULE,
+    copy::RULE,
+    file_pages::RULE,
+    lock::RULE,
+    fork::RULE,
+];
+
+impl Scene<'_> {
+    /// The givers of which `is` is true, with their numbers.
+    fn givers(&self, is: impl Fn(&Giver) -> bool) -> Vec<(u32, &Giver)> {
+        let numbered = (0..).zip(&self.given.givers);
+        numbered.filter(|(_, giver)| giver.resident_bytes > 0.0 && is(giver)).collect()
+    }
+
+    /// The largest block that malloc handed out, bytes, as far as it is known.
+    fn largest_block(&self) -> u64 {
+        let recorded = self.profile.blocks.blocks.iter().map(|block| block.len_bytes).max();
+        let mapped = self.given.givers.iter().filter(|giver| giver.owner == owner::Owner::Malloc);
+        recorded.max(mapped.map(|giver| giver.longest_bytes).max()).unwrap_or(u64::MAX)
+    }
+
+    /// One claim on all memory that these givers gave back.
+    fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim> {
+        let most = givers.iter().max_by(|a, b| a.1.resident_bytes.total_cmp(&b.1.resident_bytes))?.1;
+        Some(Claim {
+            what,
+            faults: Faults::Given,
+            givers: givers.iter().map(|(number, _)| *number).collect(),
+            caller: Some(self.caller(most)),
+            cures,
+            ..Claim::default()
+        })
+    }
+
+    /// `brk <- free <- send_reply (msg.c:61)`.
+    fn caller(&self, giver: &Giver) -> String {
+        let call = crate::observation::Call::NAMES.iter().find(|(_, call)| *call == giver.call);
+        let call = call.map_or("", |(name, _)| name);
+        let site = match &giver.place {
+            Some(place) => format!("{} ({})", giver.site, tail(place)),
+            None => giver.site.clone(),
+        };
+        let stacks = &self.recording.stacks;
+        let library = giver.stack.and_then(|stack| {
+            let labels = stacks.labels(stack);
+            let at = labels.iter().position(|label| *label == giver.site)?;
+            let known = |label: &&String| !label.contains("+0x") && !label.contains(call);
+            labels[..at].iter().rev().find(known).cloned()
+        });
+        match library {
+            Some(library) => format!("{call} <- {} <- {site}", bare(&library)),
+            None => format!("{call} <- {site}"),
+        }
+    }
+}
+
+/// Without the underscores and prefixes that glibc's own names have.
+fn bare(function: &str) -> &str {
+    function.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches('_')
+}
+
+/// The last two parts of a path: the rest says little.
+fn tail(place: &str) -> &str {
+    place.rmatch_indices('/').nth(1).map_or(place, |(at, _)| &place[at + 1..])
+}
+
+/// The mechanisms of a recording, most time first.
+pub(crate) fn mechanisms(
+    recording: &Recording,
+    profile: &Profile,
+    program: &Program,
+    grouping: &Grouping<'_>,
+    (run_ns, cpu_ns): ((u64, u64), f64),
+) -> Vec<Mechanism> {
+    let given = Given::new(recording, profile, grouping.naming());
+    let scene = Scene { recording, profile, program, given, run_ns, cpu_ns };
+    let mut taken = vec![false; profile.faults.len()];
+    let mut found: Vec<Mechanism> = Vec::new();
+    for rule in RULES.iter().chain([&fresh::RULE]) {
+        for claim in (rule.find)(&scene) {
+            let of = claimed(&scene, &claim, &mut taken);
+            found.extend(mechanism(&scene, rule, claim, &of, grouping));
+        }
+    }
+    found.retain(|mechanism| mechanism.share >= SHOWN_SHARE);
+    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.truncate(SHOWN);
+    found
+}
+
+/// The faults of a claim, which no other can claim then.
+fn claimed(scene: &Scene<'_>, claim: &Claim, taken: &mut [bool]) -> Vec<bool> {
+    let is_its = |index: usize, fault: &Weighted| match claim.faults {
+        Faults::None => false,
+        Faults::Given => scene.given.causes[index].is_some_and(|giver| claim.givers.contains(&giver)),
+        Faults::Kinds(kinds) => kinds.contains(&fault.kind),
+        Faults::Fresh => fault.kind.is_fresh(),
+    };
+    let faults = scene.profile.faults.iter().enumerate();
+    let of: Vec<bool> = faults.map(|(index, fault)| !taken[index] && is_its(index, fault)).collect();
+    taken.iter_mut().zip(&of).for_each(|(taken, of)| *taken |= of);
+    of
+}
+
+fn mechanism(
+    scene: &Scene<'_>,
+    rule: &Rule,
+    claim: Claim,
+    of: &[bool],
+    grouping: &Grouping<'_>,
+) -> Option<Mechanism> {
+    let selection = Selection::of_faults(of.to_vec());
+    let sites = grouping.sites(Group::Site, &selection);
+    let shown = sites.shown.clone().unwrap_or_default();
+    let givers: Vec<&Giver> = claim.givers.iter().map(|giver| &scene.given.givers[*giver as usize]).collect();
+    let calls = claim.calls.0 + givers.iter().map(|giver| giver.calls).sum::<u64>();
+    let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
+    let seconds = scene.run_ns.1 as f64 / 1e9;
+    let per_s = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
+    let cost_ns = shown.time_ns.value + call_ns + claim.wait_ns;
+    if cost_ns <= 0.0 {
+        return None;
+    }
+    let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
+    let cures = claim.cures.into_iter().map(|cure| {
+        let [low, high] = cure.saves;
+        let saves_ns = Interval {
+            low: (shown.time_ns.low + call_ns) * low,
+            value: (shown.time_ns.value + call_ns) * (low + high) / 2.0,
+            high: (shown.time_ns.high + call_ns) * high,
+        };
+        Advised { how: cure.how, saves_ns, keeps_bytes: cure.keeps_bytes, note: cure.note }
+    });
+    Some(Mechanism {
+        id: rule.id.to_owned(),
+        what: claim.what,
+        faults: shown.faults,
+        fault_ns: shown.time_ns,
+        call_ns: (call_ns > 0.0).then_some(call_ns),
+        wait_ns: claim.wait_ns,
+        share: if scene.cpu_ns > 0.0 { cost_ns / scene.cpu_ns } else { 0.0 },
+        calls,
+        per_s: per_s(if calls > 0 { calls as f64 } else { shown.faults.value }),
+        cycled_bytes_per_s: per_s(cycled),
+        taken_in: places(&sites),
+        caller: claim.caller,
+        when: when(scene, of),
+        cures: cures.collect(),
+    })
+}
+
+/// The sites with most of the time.
+fn places(sites: &Sites) -> Vec<String> {
+    let all = sites.shown.as_ref().map_or(0.0, |shown| shown.time_ns.value);
+    let named = sites.rows.iter().filter(|row| row.label != NO_STACK && row.time_ns.value > 0.1 * all);
+    let label = |row: &SiteRow| match &row.place {
+        Some(place) => format!("{} ({})", row.label, tail(place)),
+        None => row.label.clone(),
+    };
+    named.take(PLACES).map(label).collect()
+}
+
+/// Parts of the run that [`when`] looks at.
+const PARTS: usize = 64;
+/// Share of the faults that is nearly all of them.
+const NEARLY_ALL: f64 = 0.97;
+
+/// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
+fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
+    let (begin_ns, run_ns) = scene.run_ns;
+    let mut parts = [0.0; PARTS];
+    for (fault, _) in scene.profile.faults.iter().zip(of).filter(|(_, of)| **of) {
+        let at = fault.time_ns.saturating_sub(begin_ns) as f64 / run_ns.max(1) as f64;
+        parts[((at * PARTS as f64) as usize).min(PARTS - 1)] += fault.faults;
+    }
+    let all: f64 = parts.iter().sum();
+    let mut sum = 0.0;
+    let end = parts.iter().position(|part| {
+        sum += part;
+        sum >= NEARLY_ALL * all
+    })? + 1;
+    let is_early = all > 0.0 && end * 2 <= PARTS;
+    let share = crate::measurement::Percent(sum / all);
+    let at = crate::measurement::Nanos(run_ns as f64 * end as f64 / PARTS as f64);
+    is_early.then(|| format!("{share} before {at}, hardly any since"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Copies after a fork.
+
+use super::{Claim, Faults, Proposed, Rule, Scene};
+use crate::kind::Kind;
+
+pub(super) const RULE: Rule = Rule {
+    id: "copy_on_write",
+    about: "After fork(2) parent and child share pages; each write copies one. Snapshots (Redis BGSAVE), pre-fork servers and \
+            collectors or reference counts that write into every object pay it. posix_spawn or vfork, if the child runs another \
+            program; else fewer writes while the child lives (gc.freeze() of CPython before the fork).",
+    find: |scene: &Scene<'_>| {
+        let spawns = crate::program::Spawns::new(&scene.recording.observation);
+        let copies = scene.profile.faults.iter().filter(|fault| fault.kind == Kind::CowAfterFork);
+        let (mut all, mut spawned) = (0.0, 0.0);
+        for fault in copies {
+            all += fault.faults;
+            spawned += if spawns.cover(fault.pid, fault.time_ns) { fault.faults } else { 0.0 };
+        }
+        let (what, how) = if 2.0 * spawned > all {
+            ("copies after a fork whose child runs another program", "start programs with posix_spawn or vfork")
+        } else {
+            ("copies after a fork: parent or child writes what both share", "write less while a forked child lives; CPython: gc.freeze() before the fork")
+        };
+        let cure = Proposed { how: how.to_owned(), saves: [0.3, 1.0], keeps_bytes: None, note: None };
+        let claim = Claim {
+            what: what.to_owned(),
+            faults: Faults::Kinds(&[Kind::CowAfterFork]),
+            cures: vec![cure],
+            ..Claim::default()
+        };
+        if all > 0.0 { vec![claim] } else { Vec::new() }
+    },
+};

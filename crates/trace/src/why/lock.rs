@@ -1,0 +1,62 @@
+//! Faults wait for another thread that changes the address space.
+
+use std::collections::HashMap;
+
+use super::{Claim, Proposed, Rule, Scene, tail};
+use crate::observation::{Call, What};
+use crate::sites::NO_STACK;
+
+pub(super) const RULE: Rule = Rule {
+    id: "mmap_lock_writer",
+    about: "mmap, munmap, mprotect, brk and mremap take the lock of the address space for writing; faults of other threads \
+            wait meanwhile (since Linux 6.4 only faults in the mapping that changes). Common writers: glibc's mprotect when an \
+            arena grows, a collector that protects pages, threads that start and end. By hand, as root: \
+            `perf trace -e 'mmap_lock:*'`.",
+    find: |scene: &Scene<'_>| {
+        let records = &scene.recording.observation.records;
+        let naming = crate::sites::Naming::new(scene.recording, scene.profile);
+        // Writers by process, in the order of their begins.
+        let mut writers: HashMap<u32, Vec<(u64, u64, u32, Call, Option<u32>)>> = HashMap::new();
+        for record in records {
+            if let What::Call { call, ns: Some(ns), stack, .. } = record.what
+                && matches!(call, Call::Mmap | Call::Munmap | Call::Mprotect | Call::Brk | Call::Mremap | Call::Clone)
+            {
+                let span = (record.time_ns, record.time_ns + ns, record.tid, call, stack);
+                writers.entry(record.pid).or_default().push(span);
+            }
+        }
+        writers.values_mut().for_each(|spans| spans.sort_unstable_by_key(|span| span.0));
+        let mut waits: HashMap<(Call, String), (u64, f64)> = HashMap::new();
+        for record in records {
+            let What::LockWait { wait_ns, .. } = record.what else { continue };
+            let begin_ns = record.time_ns.saturating_sub(wait_ns);
+            let Some(spans) = writers.get(&record.pid) else { continue };
+            let last = spans.partition_point(|span| span.0 < record.time_ns);
+            let overlaps = |span: &&(u64, u64, u32, Call, Option<u32>)| span.1 > begin_ns && span.2 != record.tid;
+            let Some(&(.., call, stack)) = spans[..last].iter().rev().take(64).find(overlaps) else { continue };
+            let (site, place) = naming.site(stack, NO_STACK);
+            let site = place.map_or(site.clone(), |place| format!("{site} ({})", tail(&place)));
+            let (count, ns) = waits.entry((call, site)).or_default();
+            *count += 1;
+            *ns += wait_ns as f64;
+        }
+        let claim = |((call, site), (count, ns)): ((Call, String), (u64, f64))| Claim {
+            what: format!("faults and calls wait for mmap_lock, held by {}", name(call)),
+            calls: (count, 0.0),
+            wait_ns: ns,
+            caller: Some(format!("{} <- {site}", name(call))),
+            cures: vec![Proposed {
+                how: "change the address space less often: larger steps, kept mappings".to_owned(),
+                saves: [0.5, 1.0],
+                keeps_bytes: None,
+                note: None,
+            }],
+            ..Claim::default()
+        };
+        waits.into_iter().map(claim).collect()
+    },
+};
+
+fn name(call: Call) -> &'static str {
+    Call::NAMES.iter().find(|(_, known)| *known == call).map_or("", |(name, _)| name)
+}

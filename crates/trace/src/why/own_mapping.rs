@@ -1,0 +1,25 @@
+//! The program, or a library without an allocator, maps, advises and unmaps for itself.
+
+use super::owner::Owner;
+use super::{Proposed, Rule, Scene};
+use crate::observation::Call;
+
+pub(super) const RULE: Rule = Rule {
+    id: "own_mapping",
+    about: "Code calls mmap and munmap, or madvise(MADV_DONTNEED), itself for each piece of work: every round faults anew. \
+            No setting of malloc and no interposer of malloc acts. Keep the mapping and reuse it, or give back with MADV_FREE, \
+            or less often. By hand: `strace -k -e munmap,madvise`.",
+    find: |scene: &Scene<'_>| {
+        // Each caller is a place to change.
+        let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Loader));
+        let claim = |giver: &(u32, &super::Giver)| {
+            let what = match giver.1.call {
+                Call::Madvise => "the program gives memory back with madvise and takes it again",
+                _ => "the program maps and unmaps memory for each piece of work",
+            };
+            let cure = Proposed::keeps("keep the mapping and use it again".to_owned(), giver.1.kept_bytes);
+            scene.cycle(std::slice::from_ref(giver), what.to_owned(), vec![cure])
+        };
+        givers.iter().filter_map(claim).collect()
+    },
+};

@@ -1,0 +1,36 @@
+//! An allocator other than the C library's gives memory back after a decay, or at once.
+
+use std::collections::BTreeMap;
+
+use super::owner::Owner;
+use super::{Claim, Giver, Proposed, Rule, Scene};
+
+pub(super) const RULE: Rule = Rule {
+    id: "allocator_purge",
+    about: "jemalloc purges freed pages after `dirty_decay_ms` (10 s; many programs set 0), mimalloc after `purge_delay` \
+            (10 ms in version 2, 1 s in 3), tcmalloc at `release_rate`. What is purged too early faults again. \
+            By hand: `strace -f -e madvise`. Sources: jemalloc TUNING.md, mimalloc's readme, tcmalloc's docs/tuning.md.",
+    find: |scene: &Scene<'_>| {
+        let mut by_allocator: BTreeMap<(&str, &str), Vec<(u32, &Giver)>> = BTreeMap::new();
+        for (number, giver) in scene.givers(|giver| matches!(giver.owner, Owner::Allocator(..))) {
+            if let Owner::Allocator(name, prefix) = giver.owner {
+                by_allocator.entry((name, prefix)).or_default().push((number, giver));
+            }
+        }
+        by_allocator.into_iter().filter_map(|((name, prefix), givers)| claim(scene, name, prefix, &givers)).collect()
+    },
+};
+
+fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim> {
+    let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+    let line = match (name, prefix) {
+        ("jemalloc", "_rjem_") => "_RJEM_MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
+        ("jemalloc", _) => "MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
+        ("mimalloc", _) => "MIMALLOC_PURGE_DELAY=10000",
+        ("tcmalloc", _) => "TCMALLOC_RELEASE_RATE=0",
+        _ => "a longer delay in the allocator's settings",
+    };
+    let what = format!("{name} purges freed pages, and takes them again");
+    let note = "keeps what is freed for longer; -1 or 0 by the allocator's manual keeps it for ever";
+    scene.cycle(givers, what, vec![Proposed::keeps(line.to_owned(), kept).noted(note)])
+}

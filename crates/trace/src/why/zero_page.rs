@@ -1,0 +1,24 @@
+//! Memory is read before it is written.
+
+use super::{Claim, Faults, Proposed, Rule, Scene};
+use crate::kind::Kind;
+
+pub(super) const RULE: Rule = Rule {
+    id: "read_before_write",
+    about: "A read of memory that nobody has written maps the shared zero page; the write that follows faults a second time. \
+            Write first, or do not read what is known to be zero. A benchmark that only reads measures the zero page, not memory.",
+    find: |_: &Scene<'_>| {
+        let cure = Proposed {
+            how: "write before the first read, or do not read what is known to be zero".to_owned(),
+            saves: [0.3, 1.0],
+            keeps_bytes: None,
+            note: None,
+        };
+        vec![Claim {
+            what: "memory is read before it is written: each read maps the zero page".to_owned(),
+            faults: Faults::Kinds(&[Kind::ZeroPageRead]),
+            cures: vec![cure],
+            ..Claim::default()
+        }]
+    },
+};
