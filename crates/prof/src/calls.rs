@@ -57,33 +57,52 @@ impl Fields {
         let call = Call::of(syscall::name(word(self.number_at)? as i64)?)?;
         let arg = |index: usize| word(self.args_at + 8 * index);
         let args = [arg(0)?, arg(1)?, arg(2)?, arg(3)?];
-        Some(What::Call { call, args, result: None, ns: None, stack: None })
+        Some(What::Call { call, args, result: None, ns: None, off_ns: 0, stack: None })
     }
 
     /// The end of a call: only its result is known. [`Begun::end`] knows the rest.
     pub(crate) fn end(self, fields: &[u8]) -> Option<What> {
         let result = i64::from_ne_bytes(fields.get(self.result_at..self.result_at + 8)?.try_into().ok()?);
         let (call, args) = (Call::ExitGroup, [0; 4]);
-        Some(What::Call { call, args, result: Some(result), ns: None, stack: None })
+        Some(What::Call { call, args, result: Some(result), ns: None, off_ns: 0, stack: None })
     }
 }
 
 /// Calls that have begun, by thread.
 #[derive(Debug, Default)]
-pub(crate) struct Begun(FxHashMap<u32, Record>);
+pub(crate) struct Begun(FxHashMap<u32, Open>);
+
+#[derive(Debug)]
+struct Open {
+    record: Record,
+    /// Since when the thread is off its processor.
+    off_since_ns: Option<u64>,
+    off_ns: u64,
+}
 
 impl Begun {
     /// A call begins. One that never ended is given back: its end was lost.
     pub(crate) fn begin(&mut self, record: Record) -> Option<Record> {
-        self.0.insert(record.tid, record)
+        let open = Open { record, off_since_ns: None, off_ns: 0 };
+        self.0.insert(open.record.tid, open).map(|open| open.record)
+    }
+
+    /// The thread gives its processor up, or gets one.
+    pub(crate) fn switch(&mut self, tid: u32, time_ns: u64, out: bool) {
+        let Some(open) = self.0.get_mut(&tid) else { return };
+        match open.off_since_ns.take() {
+            _ if out => open.off_since_ns = Some(time_ns),
+            Some(since_ns) => open.off_ns += time_ns.saturating_sub(since_ns),
+            None => {}
+        }
     }
 
     /// The thread's call ends, or the thread does.
     pub(crate) fn end(&mut self, end: Record) -> Option<Record> {
-        let mut record = self.0.remove(&end.tid)?;
+        let Open { mut record, off_ns: was_off_ns, .. } = self.0.remove(&end.tid)?;
         let took_ns = end.time_ns.checked_sub(record.time_ns);
-        if let What::Call { result, ns, .. } = &mut record.what {
-            *ns = took_ns;
+        if let What::Call { result, ns, off_ns, .. } = &mut record.what {
+            (*ns, *off_ns) = (took_ns, was_off_ns);
             if let What::Call { result: returned, .. } = end.what {
                 *result = returned;
             }
@@ -93,7 +112,7 @@ impl Begun {
 
     /// Those that have not ended.
     pub(crate) fn into_open(self) -> impl Iterator<Item = Record> {
-        self.0.into_values()
+        self.0.into_values().map(|open| open.record)
     }
 }
 
@@ -111,14 +130,16 @@ mod tests {
     fn a_call_has_its_arguments_its_result_and_its_time() {
         let number = syscall::number("munmap").unwrap();
         let what = FIELDS.begin(&fields(&[0, number, 4096, 8192, 3, 4, 5, 6])).unwrap();
-        let call = What::Call { call: Call::Munmap, args: [4096, 8192, 3, 4], result: None, ns: None, stack: None };
-        assert_eq!(what, call);
+        let call = |result, ns, off_ns| {
+            What::Call { call: Call::Munmap, args: [4096, 8192, 3, 4], result, ns, off_ns, stack: None }
+        };
+        assert_eq!(what, call(None, None, 0));
         let mut begun = Begun::default();
         assert_eq!(begun.begin(Record { time_ns: 10, pid: 1, tid: 2, what }), None);
+        [(12, true), (20, false)].into_iter().for_each(|(time_ns, out)| begun.switch(2, time_ns, out));
         let end = Record { time_ns: 35, pid: 1, tid: 2, what: FIELDS.end(&fields(&[0, number, -22])).unwrap() };
         let record = begun.end(end.clone()).unwrap();
-        let ended = What::Call { call: Call::Munmap, args: [4096, 8192, 3, 4], result: Some(-22), ns: Some(25), stack: None };
-        assert_eq!((record.time_ns, record.what), (10, ended));
+        assert_eq!((record.time_ns, record.what), (10, call(Some(-22), Some(25), 8)));
         assert_eq!(begun.end(end), None);
     }
 

@@ -359,6 +359,7 @@ impl Drain {
             What::Switch { out, preempted } => {
                 self.entries.switch(record.tid, record.time_ns, *out, *preempted);
                 self.samples.switch(record.tid, record.time_ns, *out, *preempted);
+                self.calls.switch(record.tid, record.time_ns, *out);
             }
             What::Cpu { kernel, stack } => {
                 *stack = self.unwind(pid, sample);

@@ -102,6 +102,9 @@ pub struct Findings {
     /// Why: the mechanisms behind the faults, most time first.
     #[serde(default)]
     pub mechanisms: Vec<Mechanism>,
+    /// CPU time in the calls that gave memory back, ns; `None` if they were not recorded.
+    #[serde(default)]
+    pub giving_ns: Option<f64>,
     /// The largest sites with their cures; small sites only if they have one.
     pub remedies: Vec<Remedy>,
     /// The next step if none of them has a cure.
@@ -239,7 +242,7 @@ impl Findings {
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
         let program = Program::new(recording, has_blocks);
-        let mechanisms = why::mechanisms(
+        let (mechanisms, giving_ns) = why::mechanisms(
             recording,
             &profile,
             &program,
@@ -319,6 +322,7 @@ impl Findings {
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
             next: next(recording, &remedies, has_blocks, &program),
             mechanisms,
+            giving_ns,
             remedies,
             beyond,
             beyond_seconds,

@@ -375,8 +375,10 @@ pub enum What {
         args: [u64; 4],
         /// What it returned; `None` if it did not return.
         result: Option<i64>,
-        /// How long it took, waits included; `None` if that is not known.
+        /// How long it took; `None` if that is not known.
         ns: Option<u64>,
+        /// How much of it the thread was off its processor.
+        off_ns: u64,
         /// Who called.
         stack: Option<u32>,
     },

@@ -231,14 +231,15 @@ fn tail(place: &str) -> &str {
     place.rmatch_indices('/').nth(1).map_or(place, |(at, _)| &place[at + 1..])
 }
 
-/// The mechanisms of a recording, most time first.
+/// The mechanisms of a recording, most time first, and the CPU time of all calls that gave memory back, ns; `None` if
+/// such calls were not recorded.
 pub(crate) fn mechanisms(
     recording: &Recording,
     profile: &Profile,
     program: &Program,
     grouping: &Grouping<'_>,
     (run_ns, cpu_ns): ((u64, u64), f64),
-) -> Vec<Mechanism> {
+) -> (Vec<Mechanism>, Option<f64>) {
     let given = Given::new(recording, profile, grouping.naming());
     let scene = Scene { recording, profile, program, given, run_ns, cpu_ns };
     let mut taken = vec![false; profile.faults.len()];
@@ -252,7 +253,9 @@ pub(crate) fn mechanisms(
     found.retain(|mechanism| mechanism.share >= SHOWN_SHARE);
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
     found.truncate(SHOWN);
-    found
+    let given = &scene.given;
+    let giving_ns = given.givers.iter().map(|giver| giver.ns as f64).sum();
+    (found, given.is_known.then_some(giving_ns))
 }
 
 /// The faults of a claim, which no other can claim then.

@@ -240,7 +240,10 @@ fn bytes(value: f64) -> String {
 /// What to do about the largest sites; what has no cure is said once.
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for remedy in &findings.remedies {
+    // The mechanisms say more than what one site shows.
+    let is_told = findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty());
+    let remedies = if is_told { &[][..] } else { findings.remedies.as_slice() };
+    for remedy in remedies {
         let Some(cure) = remedy.cure else { continue };
         let head = format!("{}: {}, saves {}", site(remedy, width), cure_name(cure), saves(remedy));
         let head = hang("   ", 5, &head, width);
@@ -248,7 +251,7 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
         lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
         lines.extend(wrap("     -> ", &remedy.how, width));
     }
-    let uncured: Vec<&Remedy> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
+    let uncured: Vec<&Remedy> = remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
     lines.extend(no_cure(&uncured, width).into_iter().map(|line| palette.faint(&line)));
     for (step, head) in
         next(findings, width).iter().zip(std::iter::once("   Next: ").chain(std::iter::repeat("         ")))
@@ -282,6 +285,9 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
 
 /// The next steps, as `stat` says them too: each begins with its command, which fits a line of `width`.
 pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
+    if findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty()) {
+        return steps(Next::Advise, findings, width);
+    }
     let Some(next) = findings.next else { return Vec::new() };
     let is_little =
         |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));

@@ -9,6 +9,9 @@ use crate::stat::{lost as lost_time, share};
 use crate::text::plain;
 use crate::tuning::{UNPLACED_FROM, WAITS_FROM};
 
+/// Share of the CPU time in giving memory back that is worth a word.
+const GIVING_FROM: f64 = 0.01;
+
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
 /// with 24 MiB kept."
 pub(super) fn answer(findings: &Findings) -> String {
@@ -25,6 +28,10 @@ pub(super) fn answer(findings: &Findings) -> String {
         Some(time_ns) if time_ns.value > 0.0 => lost(time_ns, findings.cpu_ns),
         _ => format!("{} page faults; how long they took is not known", Count(findings.faults)),
     };
+    let giving = findings.giving_ns.map_or(0.0, |ns| ns / findings.cpu_ns.max(1) as f64);
+    if giving >= GIVING_FROM {
+        answer.push_str(&format!(", {} to giving memory back", Percent(giving)));
+    }
     let waits = findings.wait_ns > WAITS_FROM * findings.time_ns.map_or(0.0, |time_ns| time_ns.value);
     if waits {
         answer.push_str(&format!(", and {} to waits in them", Nanos(findings.wait_ns)));
@@ -46,7 +53,8 @@ pub(super) fn answer(findings: &Findings) -> String {
             Bytes(knee.keep_bytes)
         ));
     }
-    if let Some(why) = &findings.no_cure {
+    let is_cured = findings.mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty());
+    if let Some(why) = findings.no_cure.as_ref().filter(|_| !is_cured) {
         answer.push_str(&format!("; no site qualifies for a cure: {}", plain(why)));
     }
     let coverage = &findings.coverage;

@@ -97,7 +97,7 @@ lines! {
     "cpu" Cpu { kernel: bool, stack: Option<u32> }
     "switch" Switch { out: bool, preempted: bool }
     "lock_wait" LockWait { write: bool, wait_ns: u64, #[serde(default)] by: Option<String> }
-    "call" Call { call: Call, args: [u64; 4], result: Option<i64>, ns: Option<u64>, stack: Option<u32> }
+    "call" Call { call: Call, args: [u64; 4], result: Option<i64>, ns: Option<u64>, off_ns: u64, stack: Option<u32> }
     "alloc" Alloc { addr: u64, len_bytes: u64, stack: Option<u32> }
     "free" Free { addr: u64 }
     "move" Move { from: u64, addr: u64, len_bytes: u64, stack: Option<u32> }

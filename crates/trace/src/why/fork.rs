@@ -19,10 +19,10 @@ pub(super) const RULE: Rule = Rule {
         };
         let (mut ns, mut longest, mut stack) = (0.0, 0, None);
         for record in records {
-            if let What::Call { call, args, ns: Some(took), stack: of, .. } = &record.what
+            if let What::Call { call, args, ns: Some(took), off_ns, stack: of, .. } = &record.what
                 && is_fork(*call, args)
             {
-                ns += *took as f64;
+                ns += took.saturating_sub(*off_ns) as f64;
                 if *took > longest {
                     (longest, stack) = (*took, *of);
                 }

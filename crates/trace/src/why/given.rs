@@ -35,7 +35,7 @@ pub(crate) struct Giver {
     /// One of its stacks.
     pub(crate) stack: Option<u32>,
     pub(crate) calls: u64,
-    /// Time in the calls, ns; of those whose end was seen.
+    /// CPU time in the calls, ns; of those whose end was seen.
     pub(crate) ns: u64,
     /// Bytes of the ranges, and of them those that were resident.
     pub(crate) bytes: f64,
@@ -140,7 +140,7 @@ impl Given {
                 }
                 What::Exec => _ = spaces.remove(&record.pid),
                 What::Exit if record.pid == record.tid => _ = spaces.remove(&record.pid),
-                What::Call { call, args, result, ns, stack } => {
+                What::Call { call, args, result, ns, off_ns, stack } => {
                     found.is_known = true;
                     let space = spaces.entry(record.pid).or_default();
                     let Some((begin, end)) = range(space, *call, args, *result) else { continue };
@@ -153,7 +153,8 @@ impl Given {
                         found.givers.len() as u32 - 1
                     });
                     let resident = space.give(begin, end, number);
-                    found.givers[number as usize].gave(end - begin, resident, *ns);
+                    let ns = ns.map_or(0, |ns| ns.saturating_sub(*off_ns));
+                    found.givers[number as usize].gave(end - begin, resident, ns);
                 }
                 _ => {}
             }
@@ -191,9 +192,9 @@ impl Giver {
         }
     }
 
-    fn gave(&mut self, len_bytes: u64, resident_bytes: f64, ns: Option<u64>) {
+    fn gave(&mut self, len_bytes: u64, resident_bytes: f64, ns: u64) {
         self.calls += 1;
-        self.ns = self.ns.saturating_add(ns.unwrap_or(0));
+        self.ns = self.ns.saturating_add(ns);
         self.bytes += len_bytes as f64;
         self.resident_bytes += resident_bytes;
         self.longest_bytes = self.longest_bytes.max(len_bytes);

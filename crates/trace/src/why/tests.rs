@@ -1,1 +1,129 @@
 use super::*;
+use crate::observation::{Call, Map, Record, What, Window};
+use crate::recording::{Frame, Module, Name};
+
+const PAGE: u64 = 4096;
+const HEAP: u64 = 0x10_0000;
+
+/// A recording of one process whose faults and calls happen in this order, a microsecond apart. Stack 0 is `fill` in the
+/// program, stack 1 `brk` called by `free` called by `send` in the program.
+fn recording(events: impl IntoIterator<Item = What>) -> Recording {
+    let mut recording = Recording::default();
+    let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+    recording.stacks.modules = vec![module("/bin/x"), module("/lib/libc.so.6")];
+    let frame = |of, function: &str| Frame {
+        module: Some(of),
+        names: vec![Name { function: function.to_owned(), ..Name::default() }],
+        ..Frame::default()
+    };
+    recording.stacks.frames = vec![frame(0, "fill"), frame(1, "brk"), frame(1, "__libc_free"), frame(0, "send")];
+    recording.stacks.stacks = vec![vec![0], vec![1, 2, 3]];
+    let host = &mut recording.observation.host;
+    (host.page_bytes, host.thp_bytes) = (PAGE, 2 << 20);
+    let heap = Map { begin: HEAP, len_bytes: 1 << 20, prot: 3, flags: 0x22, name: "[heap]".into(), file_offset: 0 };
+    let mut records = vec![What::Exec, What::Map(heap)];
+    records.extend(events);
+    let at = |(time_ns, what)| Record { time_ns, pid: 1, tid: 1, what };
+    recording.observation.records = (0..).step_by(1000).zip(records).map(at).collect();
+    let end_ns = recording.observation.records.len() as u64 * 1000;
+    let faults = recording.observation.records.iter().filter(|record| matches!(record.what, What::End { .. })).count() as u64;
+    recording.observation.windows = vec![Window { begin_ns: 0, end_ns, faults, recorded: true, lost: 0 }];
+    recording.observation.counts.user_faults = Some(faults);
+    recording.observation.usage.minor_faults = faults;
+    (recording.observation.usage.wall_ns, recording.observation.usage.user_ns) = (end_ns, end_ns);
+    recording
+}
+
+fn touch(page: u64) -> [What; 2] {
+    let addr = HEAP + page * PAGE;
+    let mapped_bytes = Some(0);
+    [
+        What::Enter { addr, ip: 1, kernel: false, access: Some(crate::observation::Access::Write), mapped_bytes },
+        What::End { addr, major: false, stack: Some(0), mapped_bytes: Some(PAGE) },
+    ]
+}
+
+fn brk(pages: u64) -> What {
+    let top = HEAP + pages * PAGE;
+    What::Call { call: Call::Brk, args: [top, 0, 0, 0], result: Some(top as i64), ns: Some(300), off_ns: 100, stack: Some(1) }
+}
+
+fn given(recording: &Recording) -> (Profile, Given) {
+    let profile = Profile::new(recording);
+    let naming = crate::sites::Naming::new(recording, &profile);
+    let given = Given::new(recording, &profile, &naming);
+    (profile, given)
+}
+
+#[test]
+fn a_page_that_the_heaps_top_gave_back_is_taken_again() {
+    let round = || (0..4).flat_map(touch).chain([brk(0), brk(4)]);
+    let recording = recording([brk(4)].into_iter().chain(round()).chain(round()));
+    let (profile, given) = given(&recording);
+    let [giver] = given.givers.as_slice() else { panic!("{:?}", given.givers) };
+    assert_eq!((giver.call, giver.owner, giver.site.as_str()), (Call::Brk, owner::Owner::Malloc, "send"));
+    assert_eq!((giver.calls, giver.ns, giver.bytes), (2, 400, 8.0 * PAGE as f64));
+    assert_eq!((giver.resident_bytes, giver.kept_bytes), (8.0 * PAGE as f64, 4.0 * PAGE as f64));
+    let taken: Vec<bool> = given.causes.iter().map(Option::is_some).collect();
+    assert_eq!(taken, [false, false, false, false, true, true, true, true]);
+    assert_eq!(profile.faults.len(), 8);
+}
+
+#[test]
+fn memory_that_nobody_touched_is_not_given_back() {
+    let recording = recording([brk(8)].into_iter().chain(touch(0)).chain([brk(4), brk(8)]).chain(touch(5)));
+    let (_, given) = given(&recording);
+    assert_eq!((given.givers[0].calls, given.givers[0].resident_bytes), (1, 0.0));
+    assert_eq!(given.causes, [None, Some(0)], "its range was given back all the same");
+}
+
+#[test]
+fn a_block_that_comes_back_elsewhere_takes_what_was_given_back_last() {
+    let unmap = What::Call {
+        call: Call::Munmap,
+        args: [HEAP, 2 * PAGE, 0, 0],
+        result: Some(0),
+        ns: None,
+        off_ns: 0,
+        stack: Some(1),
+    };
+    let events = (0..2).flat_map(touch).chain([unmap]).chain((8..11).flat_map(touch));
+    let (_, given) = given(&recording(events));
+    assert_eq!(given.causes, [None, None, Some(0), Some(0), None]);
+}
+
+#[test]
+fn a_call_that_failed_gives_nothing_back() {
+    let failed = What::Call {
+        call: Call::Munmap,
+        args: [HEAP, 2 * PAGE, 0, 0],
+        result: Some(-22),
+        ns: None,
+        off_ns: 0,
+        stack: Some(1),
+    };
+    let (_, given) = given(&recording(touch(0).into_iter().chain([failed]).chain(touch(1))));
+    assert!(given.givers.is_empty() && given.is_known);
+}
+
+#[test]
+fn a_trimmed_heap_is_named_with_who_takes_and_who_gives() {
+    let round = || (0..4).flat_map(touch).chain([brk(0), brk(4)]);
+    let recording = recording([brk(4)].into_iter().chain((0..20).flat_map(|_| round())));
+    let findings = crate::findings::Findings::new(&recording, &Default::default()).unwrap();
+    let first = &findings.mechanisms[0];
+    assert_eq!((first.id.as_str(), first.calls), ("heap_top_trimmed", 20), "{:?}", findings.mechanisms);
+    assert_eq!(first.taken_in, ["fill"]);
+    assert_eq!(first.caller.as_deref(), Some("brk <- free <- send"));
+    assert!(first.cures[0].how.contains("trim_threshold") && first.when.is_none(), "{first:?}");
+    assert_eq!(findings.giving_ns, Some(20.0 * 200.0));
+}
+
+#[test]
+fn each_mechanism_has_a_name_of_its_own_and_says_what_it_is() {
+    let mut ids: Vec<&str> = RULES.iter().chain([&fresh::RULE]).map(|rule| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), RULES.len() + 1);
+    assert!(RULES.iter().all(|rule| rule.about.len() > 80));
+}
