@@ -84,7 +84,10 @@ mod tests {
             return faultless_wants::missing_feature("root", "tracepoints are for root");
         }
         let found = Tracepoint::find("raw_syscalls/sys_enter").unwrap();
-        let own = format!("/proc/self/fd/{}/events/raw_syscalls/sys_enter/format", own_mount().unwrap().as_raw_fd());
+        let own = format!(
+            "/proc/self/fd/{}/events/raw_syscalls/sys_enter/format",
+            own_mount().unwrap().as_raw_fd()
+        );
         assert_eq!(Tracepoint::parse(&std::fs::read_to_string(own).unwrap()), Some(found.clone()));
         assert_eq!((found.offset("id"), found.offset("args[6]")), (Some(8), Some(16)));
     }

@@ -130,14 +130,20 @@ mod tests {
     fn a_call_has_its_arguments_its_result_and_its_time() {
         let number = syscall::number("munmap").unwrap();
         let what = FIELDS.begin(&fields(&[0, number, 4096, 8192, 3, 4, 5, 6])).unwrap();
-        let call = |result, ns, off_ns| {
-            What::Call { call: Call::Munmap, args: [4096, 8192, 3, 4], result, ns, off_ns, stack: None }
+        let call = |result, ns, off_ns| What::Call {
+            call: Call::Munmap,
+            args: [4096, 8192, 3, 4],
+            result,
+            ns,
+            off_ns,
+            stack: None,
         };
         assert_eq!(what, call(None, None, 0));
         let mut begun = Begun::default();
         assert_eq!(begun.begin(Record { time_ns: 10, pid: 1, tid: 2, what }), None);
         [(12, true), (20, false)].into_iter().for_each(|(time_ns, out)| begun.switch(2, time_ns, out));
-        let end = Record { time_ns: 35, pid: 1, tid: 2, what: FIELDS.end(&fields(&[0, number, -22])).unwrap() };
+        let end =
+            Record { time_ns: 35, pid: 1, tid: 2, what: FIELDS.end(&fields(&[0, number, -22])).unwrap() };
         let record = begun.end(end.clone()).unwrap();
         assert_eq!((record.time_ns, record.what), (10, call(Some(-22), Some(25), 8)));
         assert_eq!(begun.end(end), None);

@@ -465,9 +465,10 @@ impl Drain {
 
     fn call_begins(&mut self, mut record: Record, sample: Sample<'_>) {
         if let (What::Call { stack, .. }, Some(copy)) = (&mut record.what, sample.stack_of_fields()) {
-            *stack = self.stacks.as_mut().and_then(|stacks| {
-                stacks.unwinder.stack(record.pid, &UserStack::of(copy))
-            });
+            *stack = self
+                .stacks
+                .as_mut()
+                .and_then(|stacks| stacks.unwinder.stack(record.pid, &UserStack::of(copy)));
         }
         self.records.extend(self.calls.begin(record));
     }

@@ -233,9 +233,7 @@ impl Session {
                     (self.period, self.early_period) = (shape.period, shape.early_period);
                     return;
                 }
-                Err(error)
-                    if error.call == "perf_event_open" && error.is_denied() && shape.traces() =>
-                {
+                Err(error) if error.call == "perf_event_open" && error.is_denied() && shape.traces() => {
                     (shape.locks, shape.calls) = (None, None);
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {

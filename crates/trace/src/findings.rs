@@ -26,8 +26,8 @@ use crate::sites::{Group, Grouping, NO_BLOCK, RECORDER, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tree::{Node, Shape};
-use crate::why::{self, Mechanism};
 use crate::tuning::{MOST_SHARE, MOST_SITES, NAMED_SITES, NOTED_SHARE};
+use crate::why::{self, Mechanism};
 
 /// The request.
 #[derive(Clone, Debug, Default, PartialEq)]

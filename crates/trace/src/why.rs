@@ -101,8 +101,14 @@ pub(crate) struct Scene<'a> {
 pub(crate) struct Rule {
     /// Its name, in the JSON and in the documentation.
     pub(crate) id: &'static str,
-    /// What it is, how to see it without this tool, and what cures it, with sources.
+    /// Its name for a reader.
+    pub(crate) title: &'static str,
+    /// What it is.
     pub(crate) about: &'static str,
+    /// How to see it without this tool.
+    pub(crate) by_hand: &'static str,
+    /// The cures: what to do, what it costs, and where that is written.
+    pub(crate) cures: &'static [[&'static str; 3]],
     /// Its claims.
     find: fn(&Scene<'_>) -> Vec<Claim>,
 }
@@ -257,6 +263,23 @@ pub(crate) fn mechanisms(
     let giving_ns = given.givers.iter().map(|giver| giver.ns as f64).sum();
     (found, given.is_known.then_some(giving_ns))
 }
+
+/// The page of all mechanisms, as Markdown.
+pub fn documentation() -> String {
+    let mut page = HEAD.to_owned();
+    for rule in RULES.iter().chain([&fresh::RULE]) {
+        let Rule { id, title, about, by_hand, cures, .. } = rule;
+        let row = |[how, price, source]: &[&str; 3]| format!("|`{how}`|{price}|{source}|\n");
+        let cures: String = cures.iter().map(row).collect();
+        page.push_str(&format!(
+            "\n## {title}\n\n`{id}`. {about}\n\nBy hand: {by_hand}\n\n|cure|price|source|\n|---|---|---|\n{cures}"
+        ));
+    }
+    page
+}
+
+const HEAD: &str = "# Mechanisms\n\nWhat is behind the page faults of a program, as `faultless report` names it. This page is made from \
+                    the files in `crates/trace/src/why`.\n";
 
 /// The faults of a claim, which no other can claim then.
 fn claimed(scene: &Scene<'_>, claim: &Claim, taken: &mut [bool]) -> Vec<bool> {

@@ -294,7 +294,9 @@ impl CpuBuffer {
     /// Takes out the events that are slow to close.
     pub(super) fn take_tracepoints(&mut self) -> impl Iterator<Item = Event> {
         use Role::{CallBegin, CallEnd, LockTaken, LockWanted};
-        let is_slow = |(role, _): &mut (Role, Event)| matches!(role, LockWanted | LockTaken(_) | CallBegin(_) | CallEnd(_));
+        let is_slow = |(role, _): &mut (Role, Event)| {
+            matches!(role, LockWanted | LockTaken(_) | CallBegin(_) | CallEnd(_))
+        };
         self.events.extract_if(.., is_slow).map(|(_, event)| event)
     }
 

@@ -21,7 +21,9 @@ pub(super) fn lines(findings: &Findings, palette: Palette, width: usize) -> Vec<
             lines.extend(hang(&format!("      {name:<9}"), 15, &text, width));
         }
         for cure in &mechanism.cures {
-            lines.extend(wrap("      cure     ", &plain(&cure.how), width).into_iter().map(|line| palette.good(&line)));
+            lines.extend(
+                wrap("      cure     ", &plain(&cure.how), width).into_iter().map(|line| palette.good(&line)),
+            );
             lines.extend(wrap("               ", &gain(cure), width));
         }
     }
@@ -46,7 +48,8 @@ fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
         figures.push(format!("{faults} faults, {}", Figure::nanos_range(mechanism.fault_ns)));
     }
     if let Some(ns) = mechanism.call_ns {
-        figures.push(format!("{} in the calls", Figure::nanos_range(Interval { value: ns, low: ns, high: ns })));
+        figures
+            .push(format!("{} in the calls", Figure::nanos_range(Interval { value: ns, low: ns, high: ns })));
     }
     if mechanism.wait_ns > 0.0 {
         let ns = mechanism.wait_ns;

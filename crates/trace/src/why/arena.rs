@@ -7,13 +7,23 @@ use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
     id: "arena_trimmed",
-    about: "Threads other than the first allocate from arenas. When the top of one is free, glibc gives it back by \
-            madvise(MADV_DONTNEED) or a new mapping, and makes it usable again by mprotect(2), which waits for mmap_lock \
-            and lets the faults of other threads wait. The trim threshold governs it, as for the heap (mallopt(3)). \
-            By hand: `strace -f -e madvise,mprotect`.",
+    title: "The arena of a thread is trimmed",
+    about: "Threads other than the first allocate from arenas. When the top of one is free, glibc gives it \
+            back with madvise(MADV_DONTNEED), or maps over it, and makes it usable again with mprotect(2). \
+            That call takes mmap_lock for writing, so faults of other threads wait.",
+    by_hand: "`strace -f -e trace=madvise,mprotect,mmap PROGRAM`",
+    cures: &[
+        [
+            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296",
+            "what each arena has had at most",
+            "mallopt(3)",
+        ],
+        ["GLIBC_TUNABLES=glibc.malloc.arena_max=1", "no arenas: all threads share one lock", "mallopt(3)"],
+        ["jemalloc, mimalloc, tcmalloc", "their own delays", "their manuals"],
+    ],
     find: |scene: &Scene<'_>| {
-        let givers =
-            scene.givers(|giver| giver.owner == Owner::Malloc && matches!(giver.call, Call::Madvise | Call::Mmap));
+        let givers = scene
+            .givers(|giver| giver.owner == Owner::Malloc && matches!(giver.call, Call::Madvise | Call::Mmap));
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
         let cure = Proposed::keeps(tunables(scene.largest_block()), kept)
             .noted("both settings together; one alone is worse");

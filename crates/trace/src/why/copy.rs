@@ -5,9 +5,16 @@ use crate::kind::Kind;
 
 pub(super) const RULE: Rule = Rule {
     id: "copy_on_write",
-    about: "After fork(2) parent and child share pages; each write copies one. Snapshots (Redis BGSAVE), pre-fork servers and \
-            collectors or reference counts that write into every object pay it. posix_spawn or vfork, if the child runs another \
-            program; else fewer writes while the child lives (gc.freeze() of CPython before the fork).",
+    title: "Copies after a fork",
+    about: "After fork(2) parent and child share their pages, and the first write of either copies one. \
+            Snapshots (BGSAVE of Redis), servers that fork workers, and collectors or reference counts that \
+            write into every object pay it.",
+    by_hand: "Private_Dirty in /proc/PID/smaps_rollup of the child; rdb_last_cow_size of Redis.",
+    cures: &[
+        ["posix_spawn or vfork, if the child runs another program", "nothing", "posix_spawn(3)"],
+        ["gc.freeze() before the fork", "nothing", "CPython 3.7, module gc"],
+        ["fewer writes while the child lives; no huge pages in the parent", "nothing", "redis.io, latency"],
+    ],
     find: |scene: &Scene<'_>| {
         let spawns = crate::program::Spawns::new(&scene.recording.observation);
         let copies = scene.profile.faults.iter().filter(|fault| fault.kind == Kind::CowAfterFork);
@@ -17,9 +24,15 @@ pub(super) const RULE: Rule = Rule {
             spawned += if spawns.cover(fault.pid, fault.time_ns) { fault.faults } else { 0.0 };
         }
         let (what, how) = if 2.0 * spawned > all {
-            ("copies after a fork whose child runs another program", "start programs with posix_spawn or vfork")
+            (
+                "copies after a fork whose child runs another program",
+                "start programs with posix_spawn or vfork",
+            )
         } else {
-            ("copies after a fork: parent or child writes what both share", "write less while a forked child lives; CPython: gc.freeze() before the fork")
+            (
+                "copies after a fork: parent or child writes what both share",
+                "write less while a forked child lives; CPython: gc.freeze() before the fork",
+            )
         };
         let cure = Proposed { how: how.to_owned(), saves: [0.3, 1.0], keeps_bytes: None, note: None };
         let claim = Claim {

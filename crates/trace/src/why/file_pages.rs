@@ -5,9 +5,25 @@ use crate::kind::Kind;
 
 pub(super) const RULE: Rule = Rule {
     id: "file_pages",
-    about: "A mapped file faults once for each 16 pages that are in the page cache (fault-around), and once for each page \
-            that is not; shared memory once a page. read(2) into a kept buffer takes no faults; MAP_POPULATE or \
-            madvise(MADV_POPULATE_READ) takes them at once and cheaper; MADV_RANDOM turns read-ahead off, MADV_WILLNEED starts it.",
+    title: "Pages of files and of shared memory",
+    about: "A mapped file faults once for each 16 pages that lie in the page cache (fault-around), and for \
+            each page that does not. Shared memory faults once a page. A fault on a page whose read-ahead \
+            is in flight waits, and counts as a minor one.",
+    by_hand: "`perf trace -F all --no-syscalls PROGRAM`",
+    cures: &[
+        ["read(2) into a buffer that is kept", "the buffer", "-"],
+        [
+            "MAP_POPULATE, or madvise(MADV_POPULATE_READ)",
+            "moves the time to the start; cheaper by the traps",
+            "mmap(2), Linux 5.14",
+        ],
+        ["MADV_RANDOM where access is random, MADV_WILLNEED before a scan", "nothing", "madvise(2)"],
+        [
+            "huge pages for shared memory: huge=within_size, shmem_enabled",
+            "up to 2 MiB a file",
+            "kernel, admin-guide/mm/transhuge",
+        ],
+    ],
     find: |_: &Scene<'_>| {
         let files = Claim {
             what: "pages of files are mapped at their first use".to_owned(),

@@ -6,9 +6,16 @@ use crate::observation::{Call, What};
 
 pub(super) const RULE: Rule = Rule {
     id: "fork_page_tables",
-    about: "fork(2) copies the page tables of all resident private memory: some 30 us per MiB of base pages, a hundredth of \
-            that with huge pages; the child's exec or exit tears them down, and the caller is frozen meanwhile. posix_spawn and \
-            vfork copy nothing. By hand: `strace -f -T -e clone,fork`.",
+    title: "A fork of a large process",
+    about: "fork(2) copies the page tables of all resident private memory, and the process is frozen \
+            meanwhile. The child tears the copy down in its exec or exit. A table has 8 bytes for 4 KiB of \
+            base pages, and for 2 MiB of a huge page.",
+    by_hand: "`strace -f -T -e trace=clone,fork PROGRAM`; latest_fork_usec of Redis.",
+    cures: &[
+        ["posix_spawn or vfork, if the child runs another program", "nothing", "posix_spawn(3)"],
+        ["huge pages in the parent", "a copied huge page costs more", "kernel, admin-guide/mm/transhuge"],
+        ["a small process that forks for the large one", "that process", "-"],
+    ],
     find: |scene: &Scene<'_>| {
         let records = &scene.recording.observation.records;
         let forks = records.iter().filter(|record| record.begins_process()).count() as u64;
@@ -33,7 +40,11 @@ pub(super) const RULE: Rule = Rule {
         }
         let naming = crate::sites::Naming::new(scene.recording, scene.profile);
         vec![Claim {
-            what: format!("forks copy the page tables: {} each, {} at most", Nanos(ns / forks as f64), Nanos(longest as f64)),
+            what: format!(
+                "forks copy the page tables: {} each, {} at most",
+                Nanos(ns / forks as f64),
+                Nanos(longest as f64)
+            ),
             calls: (forks, ns),
             caller: stack.map(|stack| format!("fork <- {}", naming.site(Some(stack), "").0)),
             cures: vec![Proposed {

@@ -4,8 +4,18 @@ use super::{Claim, Faults, Rule, Scene};
 
 pub(super) const RULE: Rule = Rule {
     id: "first_touch",
-    about: "The first touch of memory that the process never had. No kept memory serves it. Huge pages take one fault for \
-            512 pages; populating moves the time. If it ends early, it is the start of the program, and nothing to cure.",
+    title: "First touch",
+    about: "The process touches memory that it never had. No kept memory serves it. If it ends early, it is \
+            the start of the program.",
+    by_hand: "`perf stat -I 100 -e page-faults PROGRAM`",
+    cures: &[
+        [
+            "huge pages: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, MADV_HUGEPAGE",
+            "one fault for 512 pages; memory that is used sparsely grows",
+            "glibc 2.35, mallopt(3)",
+        ],
+        ["populate where later latency matters", "moves the time to the start", "madvise(2), Linux 5.14"],
+    ],
     find: |scene: &Scene<'_>| {
         let what = if scene.given.is_known {
             "memory that the process did not have before is touched for the first time"

@@ -131,7 +131,14 @@ impl Given {
         records.sort_by_key(|record| record.time_ns);
         for record in records {
             while let Some((index, fault)) = faults.next_if(|(_, fault)| fault.time_ns <= record.time_ns) {
-                found.fault(spaces.entry(fault.pid).or_default(), index, fault.addr, fault.kind, fault.faults, host);
+                found.fault(
+                    spaces.entry(fault.pid).or_default(),
+                    index,
+                    fault.addr,
+                    fault.kind,
+                    fault.faults,
+                    host,
+                );
             }
             match &record.what {
                 What::Fork { parent } if *parent != record.pid => {
@@ -160,7 +167,14 @@ impl Given {
             }
         }
         for (index, fault) in faults {
-            found.fault(spaces.entry(fault.pid).or_default(), index, fault.addr, fault.kind, fault.faults, host);
+            found.fault(
+                spaces.entry(fault.pid).or_default(),
+                index,
+                fault.addr,
+                fault.kind,
+                fault.faults,
+                host,
+            );
         }
         found
     }
@@ -211,7 +225,9 @@ fn range(space: &mut Space, call: Call, args: &[u64; 4], result: Option<i64>) ->
     }
     let range = match call {
         Call::Munmap => (begin, len),
-        Call::Madvise if [MADV_DONTNEED, MADV_FREE, MADV_REMOVE, MADV_DONTNEED_LOCKED].contains(&args[2]) => (begin, len),
+        Call::Madvise if [MADV_DONTNEED, MADV_FREE, MADV_REMOVE, MADV_DONTNEED_LOCKED].contains(&args[2]) => {
+            (begin, len)
+        }
         Call::Mmap if args[3] & MAP_FIXED != 0 => (begin, len),
         Call::Mremap if args[2] < len => (begin + args[2], len - args[2]),
         Call::Brk => {

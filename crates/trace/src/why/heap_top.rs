@@ -7,10 +7,26 @@ use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
     id: "heap_top_trimmed",
-    about: "When `free` leaves more than `M_TRIM_THRESHOLD` bytes free at the top of the heap, glibc gives them back with \
-            brk(2), and the next allocation takes the same pages again. The threshold is 128 KiB at first, and twice the \
-            largest freed block that had a mapping of its own (mallopt(3)). \
-            By hand: `strace -e brk`, a sawtooth. Setting one threshold stops the other from adapting, so both are needed.",
+    title: "The top of the heap is trimmed",
+    about: "When `free` leaves more than `M_TRIM_THRESHOLD` bytes free at the top of the heap, glibc gives \
+            them back with brk(2). The next allocation extends the heap and faults the same pages in again. \
+            The threshold is 128 KiB at first; each freed block that had a mapping of its own raises it to \
+            twice that block's length.",
+    by_hand: "`strace -e trace=brk PROGRAM` shows a sawtooth: the argument rises and falls by the same \
+              amount. `perf record -e page-faults -g` shows first writes to `[heap]`.",
+    cures: &[
+        [
+            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296",
+            "what the heap has had at most; both together, because setting one stops the other from adapting",
+            "mallopt(3), glibc 2.26",
+        ],
+        [
+            "mallopt(M_TRIM_THRESHOLD, ...) and mallopt(M_MMAP_THRESHOLD, ...)",
+            "the same, in the program",
+            "mallopt(3)",
+        ],
+        ["faultless run -- PROGRAM, or another allocator", "for blocks from 64 KiB on", "this project"],
+    ],
     find: |scene: &Scene<'_>| {
         let givers = scene.givers(|giver| giver.call == Call::Brk && giver.owner == Owner::Malloc);
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();

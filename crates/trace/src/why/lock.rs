@@ -8,10 +8,12 @@ use crate::sites::NO_STACK;
 
 pub(super) const RULE: Rule = Rule {
     id: "mmap_lock_writer",
-    about: "mmap, munmap, mprotect, brk and mremap take the lock of the address space for writing; faults of other threads \
-            wait meanwhile (since Linux 6.4 only faults in the mapping that changes). Common writers: glibc's mprotect when an \
-            arena grows, a collector that protects pages, threads that start and end. By hand, as root: \
-            `perf trace -e 'mmap_lock:*'`.",
+    title: "A writer of mmap_lock",
+    about: "mmap, munmap, mprotect, brk and mremap take the lock of the address space for writing. Faults \
+            wait for it meanwhile; since Linux 6.4 only those in the mapping that changes. Usual writers: \
+            glibc when an arena grows, a collector that protects pages, threads that start and end.",
+    by_hand: "As root: `perf trace -e 'mmap_lock:*' -p PID`.",
+    cures: &[["larger steps and kept mappings: the cure of the writer's own mechanism", "as there", "-"]],
     find: |scene: &Scene<'_>| {
         let records = &scene.recording.observation.records;
         let naming = crate::sites::Naming::new(scene.recording, scene.profile);
@@ -19,7 +21,10 @@ pub(super) const RULE: Rule = Rule {
         let mut writers: HashMap<u32, Vec<(u64, u64, u32, Call, Option<u32>)>> = HashMap::new();
         for record in records {
             if let What::Call { call, ns: Some(ns), stack, .. } = record.what
-                && matches!(call, Call::Mmap | Call::Munmap | Call::Mprotect | Call::Brk | Call::Mremap | Call::Clone)
+                && matches!(
+                    call,
+                    Call::Mmap | Call::Munmap | Call::Mprotect | Call::Brk | Call::Mremap | Call::Clone
+                )
             {
                 let span = (record.time_ns, record.time_ns + ns, record.tid, call, stack);
                 writers.entry(record.pid).or_default().push(span);
@@ -32,8 +37,11 @@ pub(super) const RULE: Rule = Rule {
             let begin_ns = record.time_ns.saturating_sub(wait_ns);
             let Some(spans) = writers.get(&record.pid) else { continue };
             let last = spans.partition_point(|span| span.0 < record.time_ns);
-            let overlaps = |span: &&(u64, u64, u32, Call, Option<u32>)| span.1 > begin_ns && span.2 != record.tid;
-            let Some(&(.., call, stack)) = spans[..last].iter().rev().take(64).find(overlaps) else { continue };
+            let overlaps =
+                |span: &&(u64, u64, u32, Call, Option<u32>)| span.1 > begin_ns && span.2 != record.tid;
+            let Some(&(.., call, stack)) = spans[..last].iter().rev().take(64).find(overlaps) else {
+                continue;
+            };
             let (site, place) = naming.site(stack, NO_STACK);
             let site = place.map_or(site.clone(), |place| format!("{site} ({})", tail(&place)));
             let (count, ns) = waits.entry((call, site)).or_default();

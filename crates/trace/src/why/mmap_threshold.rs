@@ -8,9 +8,25 @@ use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
     id: "block_above_mmap_threshold",
-    about: "glibc serves blocks of at least `M_MMAP_THRESHOLD` bytes by mmap(2) and gives them back by munmap(2), so each \
-            such block faults anew. The threshold is 128 KiB at first and follows the largest freed one up to 32 MiB \
-            (mallopt(3)); larger blocks are always mapped. By hand: `strace -e munmap`, lengths a page longer than the blocks.",
+    title: "A large block is mapped and unmapped",
+    about: "glibc serves blocks of at least `M_MMAP_THRESHOLD` bytes with mmap(2) and gives them back with \
+            munmap(2), so each such block faults anew. The threshold is 128 KiB at first and follows the \
+            largest freed block up to 32 MiB. Larger blocks always have a mapping of their own.",
+    by_hand: "`strace -e trace=mmap,munmap PROGRAM` shows pairs of equal length, a page longer than the \
+              block.",
+    cures: &[
+        [
+            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296",
+            "blocks up to 32 MiB stay in the heap",
+            "mallopt(3)",
+        ],
+        [
+            "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296",
+            "blocks of any length stay in the heap; a block at its top keeps all below it",
+            "mallopt(3)",
+        ],
+        ["faultless run -- PROGRAM", "keeps at most what `--retain` allows", "this project"],
+    ],
     find: |scene: &Scene<'_>| {
         let givers = scene.givers(|giver| {
             giver.owner == Owner::Malloc && matches!(giver.call, Call::Munmap | Call::Mremap)

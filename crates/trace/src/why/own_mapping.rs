@@ -6,9 +6,14 @@ use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
     id: "own_mapping",
-    about: "Code calls mmap and munmap, or madvise(MADV_DONTNEED), itself for each piece of work: every round faults anew. \
-            No setting of malloc and no interposer of malloc acts. Keep the mapping and reuse it, or give back with MADV_FREE, \
-            or less often. By hand: `strace -k -e munmap,madvise`.",
+    title: "The program maps for itself",
+    about: "Code calls mmap and munmap, or madvise(MADV_DONTNEED), for each piece of work, so every round \
+            faults anew. No setting of malloc acts, and no interposer of malloc.",
+    by_hand: "`strace -k -e trace=mmap,munmap,madvise PROGRAM` shows who calls.",
+    cures: &[
+        ["keep the mapping and use it again", "the largest piece of work", "-"],
+        ["MADV_FREE instead of MADV_DONTNEED", "resident until the kernel wants it", "madvise(2), Linux 4.5"],
+    ],
     find: |scene: &Scene<'_>| {
         // Each caller is a place to change.
         let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Loader));

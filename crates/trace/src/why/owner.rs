@@ -44,8 +44,22 @@ const FUNCTIONS: [(&str, Owner); 12] = [
 ];
 /// Functions of malloc in the C library, without underscores and prefixes.
 const MALLOC: [&str; 16] = [
-    "malloc", "free", "cfree", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "malloc_trim", "int_free",
-    "int_malloc", "int_realloc", "systrim", "sysmalloc", "munmap_chunk", "heap_trim",
+    "malloc",
+    "free",
+    "cfree",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "malloc_trim",
+    "int_free",
+    "int_malloc",
+    "int_realloc",
+    "systrim",
+    "sysmalloc",
+    "munmap_chunk",
+    "heap_trim",
 ];
 
 impl Owner {
@@ -70,7 +84,8 @@ impl Owner {
                 if let Some((_, owner)) = known {
                     return *owner;
                 }
-                let bare = function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_");
+                let bare =
+                    function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_");
                 if MALLOC.contains(&bare) {
                     return Self::Malloc;
                 }

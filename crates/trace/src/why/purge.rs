@@ -7,9 +7,22 @@ use super::{Claim, Giver, Proposed, Rule, Scene};
 
 pub(super) const RULE: Rule = Rule {
     id: "allocator_purge",
-    about: "jemalloc purges freed pages after `dirty_decay_ms` (10 s; many programs set 0), mimalloc after `purge_delay` \
-            (10 ms in version 2, 1 s in 3), tcmalloc at `release_rate`. What is purged too early faults again. \
-            By hand: `strace -f -e madvise`. Sources: jemalloc TUNING.md, mimalloc's readme, tcmalloc's docs/tuning.md.",
+    title: "An allocator purges",
+    about: "jemalloc purges freed pages after `dirty_decay_ms`, mimalloc after `purge_delay`, tcmalloc at \
+            its release rate. What is purged too early faults again. Programs that link jemalloc often set \
+            a decay of 0 or 1 s.",
+    by_hand: "`strace -f -e trace=madvise,munmap PROGRAM`; MALLOC_CONF=stats_print:true for jemalloc, \
+              MIMALLOC_SHOW_STATS=1 for mimalloc.",
+    cures: &[
+        [
+            "MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
+            "what is freed stays for 10 s; the name has a prefix where the program built jemalloc with one \
+          (_RJEM_MALLOC_CONF in Rust)",
+            "jemalloc 5, TUNING.md",
+        ],
+        ["MIMALLOC_PURGE_DELAY=10000", "the same, ms", "mimalloc 2.1 and later, readme"],
+        ["TCMALLOC_RELEASE_RATE=0", "never gives back", "gperftools, docs/tcmalloc.html"],
+    ],
     find: |scene: &Scene<'_>| {
         let mut by_allocator: BTreeMap<(&str, &str), Vec<(u32, &Giver)>> = BTreeMap::new();
         for (number, giver) in scene.givers(|giver| matches!(giver.owner, Owner::Allocator(..))) {
@@ -17,7 +30,10 @@ pub(super) const RULE: Rule = Rule {
                 by_allocator.entry((name, prefix)).or_default().push((number, giver));
             }
         }
-        by_allocator.into_iter().filter_map(|((name, prefix), givers)| claim(scene, name, prefix, &givers)).collect()
+        by_allocator
+            .into_iter()
+            .filter_map(|((name, prefix), givers)| claim(scene, name, prefix, &givers))
+            .collect()
     },
 };
 

@@ -5,9 +5,14 @@ use super::{Proposed, Rule, Scene};
 
 pub(super) const RULE: Rule = Rule {
     id: "thread_churn",
-    about: "A thread that ends gives the touched part of its stack back (MADV_DONTNEED), beyond 40 MiB of cached stacks the \
-            whole stack (munmap). Each new thread faults anew. A pool of threads keeps them; \
-            GLIBC_TUNABLES=glibc.pthread.stack_cache_size raises the cache (glibc 2.34). By hand: `strace -f -e clone3,madvise`.",
+    title: "Threads come and go",
+    about: "A thread that ends gives the touched part of its stack back (MADV_DONTNEED), and beyond 40 MiB \
+            of cached stacks the whole of it. A new thread faults its stack and its arena in again.",
+    by_hand: "`strace -f -e trace=clone3,madvise PROGRAM`",
+    cures: &[
+        ["keep threads in a pool", "their stacks", "-"],
+        ["GLIBC_TUNABLES=glibc.pthread.stack_cache_size=...", "more cached stacks", "glibc 2.34, manual"],
+    ],
     find: |scene: &Scene<'_>| {
         let givers = scene.givers(|giver| giver.owner == Owner::Thread);
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();

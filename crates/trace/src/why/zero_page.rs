@@ -5,8 +5,11 @@ use crate::kind::Kind;
 
 pub(super) const RULE: Rule = Rule {
     id: "read_before_write",
-    about: "A read of memory that nobody has written maps the shared zero page; the write that follows faults a second time. \
-            Write first, or do not read what is known to be zero. A benchmark that only reads measures the zero page, not memory.",
+    title: "Memory is read before it is written",
+    about: "A read of memory that nobody has written maps the shared zero page. The write that follows \
+            faults a second time. A benchmark that only reads such memory measures one page in the cache.",
+    by_hand: "`perf record -e page-faults -d` shows two faults on one address.",
+    cures: &[["write before the first read, or do not read what is known to be zero", "nothing", "-"]],
     find: |_: &Scene<'_>| {
         let cure = Proposed {
             how: "write before the first read, or do not read what is known to be zero".to_owned(),
