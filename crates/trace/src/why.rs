@@ -27,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::profile::{Profile, Selection, Weighted};
-use crate::program::Program;
 use crate::recording::Recording;
 use crate::sites::{Group, Grouping, NO_STACK, SiteRow, Sites};
 use given::{Given, Giver};
@@ -89,7 +88,6 @@ pub struct Advised {
 pub(crate) struct Scene<'a> {
     recording: &'a Recording,
     profile: &'a Profile,
-    program: &'a Program,
     given: Given,
     /// Begin and length of the run, ns.
     run_ns: (u64, u64),
@@ -110,15 +108,15 @@ pub(crate) struct Rule {
     /// The cures: what to do, what it costs, and where that is written.
     pub(crate) cures: &'static [[&'static str; 3]],
     /// Its claims.
-    find: fn(&Scene<'_>) -> Vec<Claim>,
+    find: for<'a> fn(&'a Scene<'a>) -> Vec<Claim<'a>>,
 }
 
 /// What a rule found: a mechanism without its figures.
 #[derive(Default)]
-struct Claim {
+struct Claim<'a> {
     what: String,
     /// Which faults are its.
-    faults: Faults,
+    faults: Faults<'a>,
     /// The givers whose calls are its.
     givers: Vec<u32>,
     /// Time of other calls, ns, and how many.
@@ -130,15 +128,19 @@ struct Claim {
 
 /// The faults of a claim.
 #[derive(Default)]
-enum Faults {
+enum Faults<'a> {
     #[default]
     None,
     /// Those whose pages its givers gave back.
     Given,
-    /// Of these kinds.
-    Kinds(&'static [Kind]),
-    /// All that nobody else has claimed, and that bring fresh memory.
-    Fresh,
+    /// Those of which this is true.
+    Of(Box<dyn Fn(&Weighted) -> bool + 'a>),
+}
+
+impl Faults<'_> {
+    fn of_kind(kind: Kind) -> Self {
+        Self::Of(Box::new(move |fault| fault.kind == kind))
+    }
 }
 
 /// A cure, and which shares of the mechanism's time it saves.
@@ -193,7 +195,7 @@ impl Scene<'_> {
     }
 
     /// One claim on all memory that these givers gave back.
-    fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim> {
+    fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim<'static>> {
         let most = givers.iter().max_by(|a, b| a.1.resident_bytes.total_cmp(&b.1.resident_bytes))?.1;
         Some(Claim {
             what,
@@ -242,12 +244,11 @@ fn tail(place: &str) -> &str {
 pub(crate) fn mechanisms(
     recording: &Recording,
     profile: &Profile,
-    program: &Program,
     grouping: &Grouping<'_>,
     (run_ns, cpu_ns): ((u64, u64), f64),
 ) -> (Vec<Mechanism>, Option<f64>) {
     let given = Given::new(recording, profile, grouping.naming());
-    let scene = Scene { recording, profile, program, given, run_ns, cpu_ns };
+    let scene = Scene { recording, profile, given, run_ns, cpu_ns };
     let mut taken = vec![false; profile.faults.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
@@ -282,12 +283,11 @@ const HEAD: &str = "# Mechanisms\n\nWhat is behind the page faults of a program,
                     the files in `crates/trace/src/why`.\n";
 
 /// The faults of a claim, which no other can claim then.
-fn claimed(scene: &Scene<'_>, claim: &Claim, taken: &mut [bool]) -> Vec<bool> {
+fn claimed(scene: &Scene<'_>, claim: &Claim<'_>, taken: &mut [bool]) -> Vec<bool> {
     let is_its = |index: usize, fault: &Weighted| match claim.faults {
         Faults::None => false,
         Faults::Given => scene.given.causes[index].is_some_and(|giver| claim.givers.contains(&giver)),
-        Faults::Kinds(kinds) => kinds.contains(&fault.kind),
-        Faults::Fresh => fault.kind.is_fresh(),
+        Faults::Of(ref is_its) => is_its(fault),
     };
     let faults = scene.profile.faults.iter().enumerate();
     let of: Vec<bool> = faults.map(|(index, fault)| !taken[index] && is_its(index, fault)).collect();
@@ -298,7 +298,7 @@ fn claimed(scene: &Scene<'_>, claim: &Claim, taken: &mut [bool]) -> Vec<bool> {
 fn mechanism(
     scene: &Scene<'_>,
     rule: &Rule,
-    claim: Claim,
+    claim: Claim<'_>,
     of: &[bool],
     grouping: &Grouping<'_>,
 ) -> Option<Mechanism> {

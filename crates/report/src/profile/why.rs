@@ -1,8 +1,7 @@
 //! The mechanisms: what happens, what it costs, who takes, who gives back, and the cures.
 
 use faultless_trace::findings::Findings;
-use faultless_trace::measurement::{Bytes, Count, Percent};
-use faultless_trace::stat::Interval;
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::why::{Advised, Mechanism};
 
 use crate::figure::Figure;
@@ -48,12 +47,10 @@ fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
         figures.push(format!("{faults} faults, {}", Figure::nanos_range(mechanism.fault_ns)));
     }
     if let Some(ns) = mechanism.call_ns {
-        figures
-            .push(format!("{} in the calls", Figure::nanos_range(Interval { value: ns, low: ns, high: ns })));
+        figures.push(format!("{} in the calls", Nanos(ns)));
     }
     if mechanism.wait_ns > 0.0 {
-        let ns = mechanism.wait_ns;
-        figures.push(format!("{} waited", Figure::nanos_range(Interval { value: ns, low: ns, high: ns })));
+        figures.push(format!("{} waited", Nanos(mechanism.wait_ns)));
     }
     if mechanism.cycled_bytes_per_s > 0.0 {
         figures.push(format!("{} a second taken again", Bytes(mechanism.cycled_bytes_per_s as u64)));

@@ -1,7 +1,7 @@
 //! glibc shrinks the heap of a thread's arena.
 
 use super::owner::Owner;
-use super::{Proposed, Rule, Scene};
+use super::{Proposed, Rule};
 use crate::cure::tunables;
 use crate::observation::Call;
 
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
         ["GLIBC_TUNABLES=glibc.malloc.arena_max=1", "no arenas: all threads share one lock", "mallopt(3)"],
         ["jemalloc, mimalloc, tcmalloc", "their own delays", "their manuals"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let givers = scene
             .givers(|giver| giver.owner == Owner::Malloc && matches!(giver.call, Call::Madvise | Call::Mmap));
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();

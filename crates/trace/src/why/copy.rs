@@ -1,6 +1,6 @@
 //! Copies after a fork.
 
-use super::{Claim, Faults, Proposed, Rule, Scene};
+use super::{Claim, Faults, Proposed, Rule};
 use crate::kind::Kind;
 
 pub(super) const RULE: Rule = Rule {
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
         ["gc.freeze() before the fork", "nothing", "CPython 3.7, module gc"],
         ["fewer writes while the child lives; no huge pages in the parent", "nothing", "redis.io, latency"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let spawns = crate::program::Spawns::new(&scene.recording.observation);
         let copies = scene.profile.faults.iter().filter(|fault| fault.kind == Kind::CowAfterFork);
         let (mut all, mut spawned) = (0.0, 0.0);
@@ -37,7 +37,7 @@ pub(super) const RULE: Rule = Rule {
         let cure = Proposed { how: how.to_owned(), saves: [0.3, 1.0], keeps_bytes: None, note: None };
         let claim = Claim {
             what: what.to_owned(),
-            faults: Faults::Kinds(&[Kind::CowAfterFork]),
+            faults: Faults::of_kind(Kind::CowAfterFork),
             cures: vec![cure],
             ..Claim::default()
         };

@@ -1,7 +1,11 @@
 //! Pages of files and of shared memory are mapped at their first use.
 
+use std::collections::HashSet;
+
 use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
+use crate::observation::What;
+use crate::profile::Weighted;
 
 pub(super) const RULE: Rule = Rule {
     id: "file_pages",
@@ -24,10 +28,21 @@ pub(super) const RULE: Rule = Rule {
             "kernel, admin-guide/mm/transhuge",
         ],
     ],
-    find: |_: &Scene<'_>| {
+    find: |scene| {
+        let code = code(scene);
+        let is_file = |fault: &Weighted| {
+            matches!(fault.kind, Kind::FileRead | Kind::FilePrivateWrite | Kind::Major | Kind::BssFirstWrite)
+        };
+        let start = Claim {
+            what: "the program's code and data, and its libraries, are mapped at their first use".to_owned(),
+            faults: Faults::Of(Box::new(move |fault| {
+                is_file(fault) && code.get(fault.mapping as usize) == Some(&true)
+            })),
+            ..Claim::default()
+        };
         let files = Claim {
             what: "pages of files are mapped at their first use".to_owned(),
-            faults: Faults::Kinds(&[Kind::FileRead, Kind::FilePrivateWrite, Kind::Major]),
+            faults: Faults::Of(Box::new(is_file)),
             cures: vec![Proposed {
                 how: "read(2) into a kept buffer, or MAP_POPULATE".to_owned(),
                 saves: [0.0, 0.8],
@@ -38,7 +53,7 @@ pub(super) const RULE: Rule = Rule {
         };
         let shared = Claim {
             what: "shared memory is touched for the first time".to_owned(),
-            faults: Faults::Kinds(&[Kind::Shared]),
+            faults: Faults::of_kind(Kind::Shared),
             cures: vec![Proposed {
                 how: "touch or populate it before it matters; huge pages (shmem_enabled, huge=)".to_owned(),
                 saves: [0.0, 0.3],
@@ -47,6 +62,19 @@ pub(super) const RULE: Rule = Rule {
             }],
             ..Claim::default()
         };
-        vec![files, shared]
+        vec![start, files, shared]
     },
 };
+
+/// For each mapping of the profile: its file is also mapped to be executed.
+fn code(scene: &Scene<'_>) -> Vec<bool> {
+    const PROT_EXEC: u32 = 4;
+    let records = scene.recording.observation.records.iter();
+    let executed: HashSet<&str> = records
+        .filter_map(|record| match &record.what {
+            What::Map(map) if map.prot & PROT_EXEC != 0 => Some(map.name.as_str()),
+            _ => None,
+        })
+        .collect();
+    scene.profile.mappings.iter().map(|name| name == "[bss]" || executed.contains(name.as_str())).collect()
+}

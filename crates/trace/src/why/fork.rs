@@ -1,6 +1,6 @@
 //! A fork copies the page tables of a large process, and the child's end tears them down.
 
-use super::{Claim, Proposed, Rule, Scene};
+use super::{Claim, Proposed, Rule};
 use crate::measurement::Nanos;
 use crate::observation::{Call, What};
 
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
         ["huge pages in the parent", "a copied huge page costs more", "kernel, admin-guide/mm/transhuge"],
         ["a small process that forks for the large one", "that process", "-"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let records = &scene.recording.observation.records;
         let forks = records.iter().filter(|record| record.begins_process()).count() as u64;
         let is_fork = |call: Call, args: &[u64; 4]| {

@@ -1,6 +1,6 @@
 //! Memory that the process never had before.
 
-use super::{Claim, Faults, Rule, Scene};
+use super::{Claim, Faults, Rule};
 
 pub(super) const RULE: Rule = Rule {
     id: "first_touch",
@@ -16,12 +16,16 @@ pub(super) const RULE: Rule = Rule {
         ],
         ["populate where later latency matters", "moves the time to the start", "madvise(2), Linux 5.14"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let what = if scene.given.is_known {
             "memory that the process did not have before is touched for the first time"
         } else {
             "memory is touched for the first time, or again: who gave it back was not recorded"
         };
-        vec![Claim { what: what.to_owned(), faults: Faults::Fresh, ..Claim::default() }]
+        vec![Claim {
+            what: what.to_owned(),
+            faults: Faults::Of(Box::new(|fault| fault.kind.is_fresh())),
+            ..Claim::default()
+        }]
     },
 };

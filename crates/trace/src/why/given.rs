@@ -82,6 +82,16 @@ impl Space {
         bytes
     }
 
+    /// mremap(2) moves pages with their contents.
+    fn move_pages(&mut self, from: u64, len_bytes: u64, to: u64) {
+        let moved: Vec<u64> =
+            self.resident.range(from..from.saturating_add(len_bytes)).map(|(&addr, _)| addr).collect();
+        for addr in moved.into_iter().filter(|_| to != from && to < i64::MAX as u64) {
+            let bytes = self.resident.remove(&addr).unwrap_or_default();
+            self.resident.insert(to.saturating_add(addr - from), bytes);
+        }
+    }
+
     /// Removes what was known of a range.
     fn cover(&mut self, begin: u64, end: u64) {
         let before = self.given.range(..begin).next_back().map(|(&from, &held)| (from, held));
@@ -150,7 +160,11 @@ impl Given {
                 What::Call { call, args, result, ns, off_ns, stack } => {
                     found.is_known = true;
                     let space = spaces.entry(record.pid).or_default();
-                    let Some((begin, end)) = range(space, *call, args, *result) else { continue };
+                    let range = range(space, *call, args, *result);
+                    if let (Call::Mremap, Some(to)) = (call, result) {
+                        space.move_pages(args[0], args[1].min(args[2]), *to as u64);
+                    }
+                    let Some((begin, end)) = range else { continue };
                     let (owner, (site, place)) = stacks
                         .entry(*stack)
                         .or_insert_with(|| (Owner::of(&recording.stacks, *stack), naming.site(*stack, "")))

@@ -1,7 +1,7 @@
 //! glibc gives the top of the heap back when a block at the top is freed.
 
 use super::owner::Owner;
-use super::{Proposed, Rule, Scene};
+use super::{Proposed, Rule};
 use crate::cure::tunables;
 use crate::observation::Call;
 
@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
         ],
         ["faultless run -- PROGRAM, or another allocator", "for blocks from 64 KiB on", "this project"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let givers = scene.givers(|giver| giver.call == Call::Brk && giver.owner == Owner::Malloc);
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
         let cure = Proposed::keeps(tunables(scene.largest_block()), kept)

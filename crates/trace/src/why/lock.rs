@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Claim, Proposed, Rule, Scene, tail};
+use super::{Claim, Proposed, Rule, tail};
 use crate::observation::{Call, What};
 use crate::sites::NO_STACK;
 
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
             glibc when an arena grows, a collector that protects pages, threads that start and end.",
     by_hand: "As root: `perf trace -e 'mmap_lock:*' -p PID`.",
     cures: &[["larger steps and kept mappings: the cure of the writer's own mechanism", "as there", "-"]],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let records = &scene.recording.observation.records;
         let naming = crate::sites::Naming::new(scene.recording, scene.profile);
         // Writers by process, in the order of their begins.

@@ -1,7 +1,7 @@
 //! glibc maps a large block and unmaps it when it is freed.
 
 use super::owner::Owner;
-use super::{Proposed, Rule, Scene};
+use super::{Proposed, Rule};
 use crate::cure::tunables;
 use crate::measurement::Bytes;
 use crate::observation::Call;
@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
         ],
         ["faultless run -- PROGRAM", "keeps at most what `--retain` allows", "this project"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let givers = scene.givers(|giver| {
             giver.owner == Owner::Malloc && matches!(giver.call, Call::Munmap | Call::Mremap)
         });

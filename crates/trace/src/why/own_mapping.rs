@@ -1,7 +1,7 @@
 //! The program, or a library without an allocator, maps, advises and unmaps for itself.
 
 use super::owner::Owner;
-use super::{Proposed, Rule, Scene};
+use super::{Proposed, Rule};
 use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
         ["keep the mapping and use it again", "the largest piece of work", "-"],
         ["MADV_FREE instead of MADV_DONTNEED", "resident until the kernel wants it", "madvise(2), Linux 4.5"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         // Each caller is a place to change.
         let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Loader));
         let claim = |giver: &(u32, &super::Giver)| {

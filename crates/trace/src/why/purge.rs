@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
         ["MIMALLOC_PURGE_DELAY=10000", "the same, ms", "mimalloc 2.1 and later, readme"],
         ["TCMALLOC_RELEASE_RATE=0", "never gives back", "gperftools, docs/tcmalloc.html"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let mut by_allocator: BTreeMap<(&str, &str), Vec<(u32, &Giver)>> = BTreeMap::new();
         for (number, giver) in scene.givers(|giver| matches!(giver.owner, Owner::Allocator(..))) {
             if let Owner::Allocator(name, prefix) = giver.owner {
@@ -37,7 +37,7 @@ pub(super) const RULE: Rule = Rule {
     },
 };
 
-fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim> {
+fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim<'static>> {
     let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
     let line = match (name, prefix) {
         ("jemalloc", "_rjem_") => "_RJEM_MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",

@@ -82,7 +82,12 @@ pub(super) const OTHERS: Rule = Rule {
     },
 };
 
-fn own(scene: &Scene<'_>, owner: Owner, what: &str, cures: impl Fn(f64) -> Vec<Proposed>) -> Vec<Claim> {
+fn own(
+    scene: &Scene<'_>,
+    owner: Owner,
+    what: &str,
+    cures: impl Fn(f64) -> Vec<Proposed>,
+) -> Vec<Claim<'static>> {
     let givers = scene.givers(|giver| giver.owner == owner);
     let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
     scene.cycle(&givers, what.to_owned(), cures(kept)).into_iter().collect()

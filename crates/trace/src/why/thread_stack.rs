@@ -1,7 +1,7 @@
 //! Short threads: each takes a stack and an arena, and gives them back.
 
 use super::owner::Owner;
-use super::{Proposed, Rule, Scene};
+use super::{Proposed, Rule};
 
 pub(super) const RULE: Rule = Rule {
     id: "thread_churn",
@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
         ["keep threads in a pool", "their stacks", "-"],
         ["GLIBC_TUNABLES=glibc.pthread.stack_cache_size=...", "more cached stacks", "glibc 2.34, manual"],
     ],
-    find: |scene: &Scene<'_>| {
+    find: |scene| {
         let givers = scene.givers(|giver| giver.owner == Owner::Thread);
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
         let cure = Proposed::keeps("keep threads, as a pool does".to_owned(), kept);

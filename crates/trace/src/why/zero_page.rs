@@ -1,6 +1,6 @@
 //! Memory is read before it is written.
 
-use super::{Claim, Faults, Proposed, Rule, Scene};
+use super::{Claim, Faults, Proposed, Rule};
 use crate::kind::Kind;
 
 pub(super) const RULE: Rule = Rule {
@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
             faults a second time. A benchmark that only reads such memory measures one page in the cache.",
     by_hand: "`perf record -e page-faults -d` shows two faults on one address.",
     cures: &[["write before the first read, or do not read what is known to be zero", "nothing", "-"]],
-    find: |_: &Scene<'_>| {
+    find: |_| {
         let cure = Proposed {
             how: "write before the first read, or do not read what is known to be zero".to_owned(),
             saves: [0.3, 1.0],
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
         };
         vec![Claim {
             what: "memory is read before it is written: each read maps the zero page".to_owned(),
-            faults: Faults::Kinds(&[Kind::ZeroPageRead]),
+            faults: Faults::of_kind(Kind::ZeroPageRead),
             cures: vec![cure],
             ..Claim::default()
         }]
