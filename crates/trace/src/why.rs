@@ -215,6 +215,9 @@ impl Scene<'_> {
             Some(place) => format!("{} ({})", giver.site, tail(place)),
             None => giver.site.clone(),
         };
+        if giver.site.ends_with(call) {
+            return call.to_owned();
+        }
         let stacks = &self.recording.stacks;
         let library = giver.stack.and_then(|stack| {
             let labels = stacks.labels(stack);

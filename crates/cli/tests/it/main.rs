@@ -38,6 +38,7 @@ mod top;
 mod traced;
 mod unbreakable;
 mod unbreakable_found;
+mod why;
 mod workload;
 
 const FAULTLESS: &str = env!("CARGO_BIN_EXE_faultless");
