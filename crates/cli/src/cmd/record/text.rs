@@ -77,8 +77,12 @@ fn named((python, _): (u64, u64)) -> String {
 
 /// Sources that only root or a special kernel has. A user misses nothing without them; `report --explain`
 /// lists them.
-const FOR_ROOT: [&str; 3] =
-    ["page-faults in kernel mode too", "waits for mmap_lock", "cpu-clock with kernel stacks"];
+const FOR_ROOT: [&str; 4] = [
+    "page-faults in kernel mode too",
+    "waits for mmap_lock",
+    "calls that change the address space",
+    "cpu-clock with kernel stacks",
+];
 
 /// Whether to report at once that a source is missing: the user may have counted on it.
 fn is_told(source: &SourceNote) -> bool {
