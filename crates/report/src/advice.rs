@@ -9,9 +9,11 @@ use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::rounds::{FaultTime, Figures, Quantity};
 use faultless_trace::stat::Interval;
 
+use crate::palette::Palette;
 use crate::svg::{self, Bar};
 use crate::table::{Align, WIDTH, columns, flowing, up_to, wrap};
 use crate::text;
+use crate::why;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner. At most `columns` wide,
 /// but 60 to 100, and `None`: 100. The command to copy alone is never broken.
@@ -27,9 +29,14 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     if let Some(choice) = &advice.choice {
         say("", choice, "", "");
     }
-    figures(&mut out, advice, &style);
-    labels(&mut out, advice, &style);
-    adoption(&mut out, advice, &style);
+    for line in why::lines(&advice.mechanisms, Palette(colour), style.columns) {
+        let _ = writeln!(out, "{line}");
+    }
+    if !advice.scores.is_empty() {
+        figures(&mut out, advice, &style);
+        labels(&mut out, advice, &style);
+        adoption(&mut out, advice, &style);
+    }
     for note in &advice.notes {
         let _ = writeln!(out, "{}", wrap("note: ", note, style.columns).join("\n"));
     }
@@ -188,7 +195,10 @@ pub fn svg(advice: &Advice) -> String {
 
 /// The verdict in one sentence.
 fn headline(advice: &Advice) -> String {
-    let base = &advice.scores[0].figures;
+    let Some(base) = advice.scores.first() else {
+        return "Nothing was tried: no cure that advise knows acts on this program".to_owned();
+    };
+    let base = &base.figures;
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {
         Some(score) => {

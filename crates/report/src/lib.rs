@@ -32,5 +32,6 @@ pub mod table;
 mod text;
 pub mod timeline;
 mod tuning;
+mod why;
 
 pub use text::{command, json, json_line};

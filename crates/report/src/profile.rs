@@ -12,7 +12,6 @@ mod page;
 mod section;
 mod sentence;
 mod tree;
-mod why;
 
 use faultless_trace::findings::Findings;
 
@@ -20,9 +19,10 @@ pub use page::html;
 
 use crate::palette::Palette;
 use crate::selected;
-use crate::stat::{Basis, EXPLAINS, explanation, page, told};
+use crate::stat::{Basis, EXPLAINS, explanation, headed, page, told};
 use crate::table::{Names, clip, fitting, wrap};
 use crate::text;
+use crate::why;
 
 /// How to lay out the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
-    sections.push(why::lines(findings, palette, width));
+    sections.push(headed("Why", palette, why::lines(&findings.mechanisms, palette, width)));
     sections.extend(shown);
     sections.extend(tables);
     sections.extend([

@@ -11,6 +11,7 @@ use crate::measurement::{Count, Interval};
 use crate::observation::Host;
 use crate::rounds::{Arm, Figures, Mismatch, Series, too_short};
 use crate::tuning::{ADVISE_ERROR, ENOUGH_ROUNDS};
+use crate::why::Mechanism;
 
 /// The result of one arm, compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,9 +83,34 @@ pub struct Advice {
     pub level: Vec<usize>,
     /// If several cures are level: their names, and why the winner was chosen.
     pub choice: Option<String>,
+    /// The mechanisms of the program as it is, if a recording told who gives memory back.
+    #[serde(default)]
+    pub mechanisms: Vec<Mechanism>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
 }
+
+impl Advice {
+    /// Without a comparison, because no cure acts on the program, for this reason.
+    pub fn nothing(command: Vec<String>, host: Host, mechanisms: Vec<Mechanism>, reason: String) -> Self {
+        Self {
+            schema: SCHEMA,
+            command,
+            host,
+            rounds: 0,
+            max_rss_increase: 0.0,
+            scores: Vec::new(),
+            winner: None,
+            level: Vec::new(),
+            choice: None,
+            mechanisms,
+            notes: vec![reason],
+        }
+    }
+}
+
+/// Version of the JSON document; rises when a field changes its meaning or goes.
+const SCHEMA: u32 = 3;
 
 /// Why runs whose output differs are not compared.
 pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things from run to run: its runs may not do the same work; \
@@ -134,7 +160,19 @@ pub fn judge(
     }
     let (winner, level, choice) = rivals::choose(&mut scores);
     let notes = doubts(&scores, rounds);
-    Ok(Advice { schema: 3, command, host, rounds, max_rss_increase, scores, winner, level, choice, notes })
+    Ok(Advice {
+        schema: SCHEMA,
+        command,
+        host,
+        rounds,
+        max_rss_increase,
+        scores,
+        winner,
+        level,
+        choice,
+        mechanisms: Vec::new(),
+        notes,
+    })
 }
 
 /// Reasons to doubt a verdict from such runs.

@@ -76,6 +76,8 @@ pub struct Mechanism {
 pub struct Advised {
     /// A line to copy, or an instruction.
     pub how: String,
+    /// The variable of the environment that does it; `None`: it needs a change of the program.
+    pub variable: Option<(String, String)>,
     /// CPU time that it saves, ns.
     pub saves_ns: Interval,
     /// Memory that it keeps, bytes; `None` if it keeps none, or that is not known.
@@ -146,15 +148,27 @@ impl Faults<'_> {
 /// A cure, and which shares of the mechanism's time it saves.
 struct Proposed {
     how: String,
+    variable: Option<(&'static str, String)>,
     saves: [f64; 2],
     keeps_bytes: Option<f64>,
     note: Option<String>,
 }
 
 impl Proposed {
+    /// An instruction that saves between these shares of the time.
+    fn new(how: &str, saves: [f64; 2]) -> Self {
+        Self { how: how.to_owned(), variable: None, saves, keeps_bytes: None, note: None }
+    }
+
     /// It keeps memory, and so saves nearly all.
-    fn keeps(how: String, bytes: f64) -> Self {
-        Self { how, saves: [0.85, 1.0], keeps_bytes: Some(bytes), note: None }
+    fn keeps(how: &str, bytes: f64) -> Self {
+        Self { keeps_bytes: Some(bytes), ..Self::new(how, [0.85, 1.0]) }
+    }
+
+    /// A variable of the environment that keeps memory.
+    fn set(name: &'static str, value: impl Into<String>, bytes: f64) -> Self {
+        let value = value.into();
+        Self { how: format!("{name}={value}"), variable: Some((name, value)), ..Self::keeps("", bytes) }
     }
 
     fn noted(self, note: &str) -> Self {
@@ -325,7 +339,8 @@ fn mechanism(
             value: (shown.time_ns.value + call_ns) * (low + high) / 2.0,
             high: (shown.time_ns.high + call_ns) * high,
         };
-        Advised { how: cure.how, saves_ns, keeps_bytes: cure.keeps_bytes, note: cure.note }
+        let variable = cure.variable.map(|(name, value)| (name.to_owned(), value));
+        Advised { how: cure.how, variable, saves_ns, keeps_bytes: cure.keeps_bytes, note: cure.note }
     });
     Some(Mechanism {
         id: rule.id.to_owned(),

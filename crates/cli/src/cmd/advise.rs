@@ -10,14 +10,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
+use faultless_prof::{Options, Sources};
 use faultless_report::advice as report;
-use faultless_trace::advice;
+use faultless_trace::advice::{self, Advice};
+use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::measurement::Count;
 use faultless_trace::program::Image;
+use faultless_trace::why::Mechanism;
 
 use self::cures::Facts;
 use super::bench::{Bench, Measured, Way};
-use super::rounds::Input;
+use super::record::names_folder;
+use super::rounds::{Engine, Input, Job, Stop};
 use super::run as pool;
 use crate::pager;
 
@@ -26,7 +30,8 @@ const ROUNDS: RangeInclusive<u32> = 7..=20;
 
 /// Run a program under each candidate cure and show which one wins.
 ///
-/// A warm-up round comes first. Every round then runs the program once unchanged and once under each cure, in
+/// As root, the first run is recorded, and only cures that act on a mechanism found in it are tried. A warm-up round comes
+/// next. Every round then runs the program once unchanged and once under each cure, in
 /// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
 /// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40
 /// seconds, or 11 runs of each if that is longer: two minutes for a program of two seconds. Notes list the programs in
@@ -76,19 +81,28 @@ pub(crate) fn run(args: Args) -> Outcome {
     } else {
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     };
-    if let Some(reason) = pool::immune(&command[0]) {
-        return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
-    }
+    let engine = Engine::new(Input::capture()?, "recording {elapsed}", 1);
+    let mechanisms = match mechanisms(&engine, &command) {
+        Ok(found) => found,
+        Err(stop) => return stop.conclude(),
+    };
+    let input = engine.into_input();
     let facts = Facts::read(faultless_report::command(&shown), &command[0]);
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let ways = cures::candidates(&facts, &command)?;
+    let ways = cures::candidates(&facts, &command, mechanisms.as_deref())?;
+    if ways.len() == 1 {
+        let reason = pool::immune(&command[0]);
+        let reason = reason.unwrap_or("no mechanism was found on which one could act".to_owned());
+        let advice = Advice::nothing(shown, host, mechanisms.unwrap_or_default(), reason);
+        return show(&advice, args.json, svg, 1);
+    }
     let is_pooled = |way: &Way| way.environment.iter().any(|(name, _)| name == "LD_PRELOAD");
     let pooled = ways.iter().position(is_pooled);
     let bench = Bench {
         what: format!("{} as it is and under {}", facts.command, Count(ways.len() as u64 - 1).of("cure")),
         ways,
-        input: Input::capture()?,
+        input,
         virtual_machine,
         rounds: ROUNDS,
         same_output: !args.any_output,
@@ -103,6 +117,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
         .map_err(Failure)?;
+    advice.mechanisms = mechanisms.unwrap_or_default();
     let status = match (&interrupted, advice.winner) {
         (Some(_), _) => INTERRUPTED,
         (None, winner) => u8::from(winner.is_none()),
@@ -116,15 +131,33 @@ pub(crate) fn run(args: Args) -> Outcome {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         advice.notes.push(note.to_owned());
     }
+    show(&advice, args.json, svg, status)
+}
+
+fn show(advice: &Advice, is_json: bool, svg: Option<Sink>, status: u8) -> Outcome {
     if let Some(file) = svg {
-        file.write(&report::svg(&advice))?;
+        file.write(&report::svg(advice))?;
     }
-    let text = if args.json {
-        faultless_report::json(&advice)
+    let text = if is_json {
+        faultless_report::json(advice)
     } else {
-        report::text(&advice, std::io::stdout().is_terminal(), pager::columns(None))
+        report::text(advice, std::io::stdout().is_terminal(), pager::columns(None))
     };
     emit(text.as_bytes(), ExitCode::from(status))
+}
+
+/// The mechanisms of the program as it is, from one recorded run; `None` if that does not tell who gives memory back.
+fn mechanisms(engine: &Engine, command: &[OsString]) -> Result<Option<Vec<Mechanism>>, Stop> {
+    let options = Options { names: names_folder(), ..Options::default() };
+    let job = Job { command, environment: &[], allow: Sources::default() };
+    let recording = match engine.record(job, &options) {
+        Ok(ran) => ran.seen,
+        // The runs will say so, if it is not only the recording that fails.
+        Err(Stop::Failed(_) | Stop::NotStarted(_)) => return Ok(None),
+        Err(stop) => return Err(stop),
+    };
+    let findings = Findings::new(&recording, &Wanted::default()).ok();
+    Ok(findings.filter(|found| found.giving_ns.is_some()).map(|found| found.mechanisms))
 }
 
 /// A line for each program of a pool's arm in which the pool did not act, and why.

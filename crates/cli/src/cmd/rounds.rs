@@ -111,6 +111,12 @@ impl Engine {
         Self { input, bar }
     }
 
+    /// The input, for another engine.
+    pub(super) fn into_input(self) -> Input {
+        self.bar.finish_and_clear();
+        self.input
+    }
+
     /// One run, observed.
     pub(super) fn observe(&self, job: Job<'_>) -> Result<Ran<Observation>, Stop> {
         self.run(job, |request| {

@@ -34,7 +34,7 @@ pub(super) const RULE: Rule = Rule {
                 "write less while a forked child lives; CPython: gc.freeze() before the fork",
             )
         };
-        let cure = Proposed { how: how.to_owned(), saves: [0.3, 1.0], keeps_bytes: None, note: None };
+        let cure = Proposed::new(how, [0.3, 1.0]);
         let claim = Claim {
             what: what.to_owned(),
             faults: Faults::of_kind(Kind::CowAfterFork),

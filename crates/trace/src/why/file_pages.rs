@@ -43,12 +43,7 @@ pub(super) const RULE: Rule = Rule {
         let files = Claim {
             what: "pages of files are mapped at their first use".to_owned(),
             faults: Faults::Of(Box::new(is_file)),
-            cures: vec![Proposed {
-                how: "read(2) into a kept buffer, or MAP_POPULATE".to_owned(),
-                saves: [0.0, 0.8],
-                keeps_bytes: None,
-                note: None,
-            }],
+            cures: vec![Proposed::new("read(2) into a kept buffer, or MAP_POPULATE", [0.0, 0.8])],
             ..Claim::default()
         };
         let shared = Claim {

@@ -47,12 +47,7 @@ pub(super) const RULE: Rule = Rule {
             ),
             calls: (forks, ns),
             caller: stack.map(|stack| format!("fork <- {}", naming.site(Some(stack), "").0)),
-            cures: vec![Proposed {
-                how: "posix_spawn or vfork, if the child runs another program".to_owned(),
-                saves: [0.5, 1.0],
-                keeps_bytes: None,
-                note: None,
-            }],
+            cures: vec![Proposed::new("posix_spawn or vfork, if the child runs another program", [0.5, 1.0])],
             ..Claim::default()
         }]
     },

@@ -53,12 +53,10 @@ pub(super) const RULE: Rule = Rule {
             calls: (count, 0.0),
             wait_ns: ns,
             caller: Some(format!("{} <- {site}", name(call))),
-            cures: vec![Proposed {
-                how: "change the address space less often: larger steps, kept mappings".to_owned(),
-                saves: [0.5, 1.0],
-                keeps_bytes: None,
-                note: None,
-            }],
+            cures: vec![Proposed::new(
+                "change the address space less often: larger steps, kept mappings",
+                [0.5, 1.0],
+            )],
             ..Claim::default()
         };
         waits.into_iter().map(claim).collect()

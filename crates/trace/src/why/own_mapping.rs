@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
                 Call::Madvise => "the program gives memory back with madvise and takes it again",
                 _ => "the program maps and unmaps memory for each piece of work",
             };
-            let cure = Proposed::keeps("keep the mapping and use it again".to_owned(), giver.1.kept_bytes);
+            let cure = Proposed::keeps("keep the mapping and use it again", giver.1.kept_bytes);
             scene.cycle(std::slice::from_ref(giver), what.to_owned(), vec![cure])
         };
         givers.iter().filter_map(claim).collect()

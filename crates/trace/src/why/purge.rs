@@ -39,14 +39,15 @@ pub(super) const RULE: Rule = Rule {
 
 fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim<'static>> {
     let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
-    let line = match (name, prefix) {
-        ("jemalloc", "_rjem_") => "_RJEM_MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
-        ("jemalloc", _) => "MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
-        ("mimalloc", _) => "MIMALLOC_PURGE_DELAY=10000",
-        ("tcmalloc", _) => "TCMALLOC_RELEASE_RATE=0",
-        _ => "a longer delay in the allocator's settings",
+    const DECAY: &str = "dirty_decay_ms:10000,muzzy_decay_ms:10000";
+    let cure = match (name, prefix) {
+        ("jemalloc", "_rjem_") => Proposed::set("_RJEM_MALLOC_CONF", DECAY, kept),
+        ("jemalloc", _) => Proposed::set("MALLOC_CONF", DECAY, kept),
+        ("mimalloc", _) => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
+        ("tcmalloc", _) => Proposed::set("TCMALLOC_RELEASE_RATE", "0", kept),
+        _ => Proposed::keeps("a longer delay in the allocator's settings", kept),
     };
     let what = format!("{name} purges freed pages, and takes them again");
     let note = "keeps what is freed for longer; -1 or 0 by the allocator's manual keeps it for ever";
-    scene.cycle(givers, what, vec![Proposed::keeps(line.to_owned(), kept).noted(note)])
+    scene.cycle(givers, what, vec![cure.noted(note)])
 }

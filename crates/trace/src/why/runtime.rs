@@ -23,7 +23,7 @@ pub(super) const GO: Rule = Rule {
             scene,
             Owner::Go,
             "Go's scavenger gives free spans back, and the next collection cycle takes them again",
-            |kept| vec![Proposed::keeps("GODEBUG=madvdontneed=0".to_owned(), kept).noted(note)],
+            |kept| vec![Proposed::set("GODEBUG", "madvdontneed=0", kept).noted(note)],
         )
     },
 };
@@ -44,7 +44,7 @@ pub(super) const JAVA: Rule = Rule {
             scene,
             Owner::Java,
             "the Java machine gives heap back after collections, and grows it again",
-            |kept| vec![Proposed::keeps("JAVA_TOOL_OPTIONS=-Xms equal to -Xmx".to_owned(), kept)],
+            |kept| vec![Proposed::keeps("JAVA_TOOL_OPTIONS=-Xms equal to -Xmx", kept)],
         )
     },
 };
@@ -65,18 +65,13 @@ pub(super) const OTHERS: Rule = Rule {
     ],
     find: |scene| {
         let python = own(scene, Owner::Python, "CPython maps and unmaps arenas of small objects", |kept| {
-            vec![Proposed::keeps("PYTHONMALLOC=malloc".to_owned(), kept)]
+            vec![Proposed::set("PYTHONMALLOC", "malloc", kept)]
         });
         let v8 = own(
             scene,
             Owner::V8,
             "V8 unmaps pages of its heap after collections, and maps new ones",
-            |kept| {
-                vec![Proposed {
-                    saves: [0.3, 1.0],
-                    ..Proposed::keeps("NODE_OPTIONS=--max-semi-space-size=64".to_owned(), kept)
-                }]
-            },
+            |kept| vec![Proposed::set("NODE_OPTIONS", "--max-semi-space-size=64", kept)],
         );
         python.into_iter().chain(v8).collect()
     },

@@ -11,12 +11,8 @@ pub(super) const RULE: Rule = Rule {
     by_hand: "`perf record -e page-faults -d` shows two faults on one address.",
     cures: &[["write before the first read, or do not read what is known to be zero", "nothing", "-"]],
     find: |_| {
-        let cure = Proposed {
-            how: "write before the first read, or do not read what is known to be zero".to_owned(),
-            saves: [0.3, 1.0],
-            keeps_bytes: None,
-            note: None,
-        };
+        let cure =
+            Proposed::new("write before the first read, or do not read what is known to be zero", [0.3, 1.0]);
         vec![Claim {
             what: "memory is read before it is written: each read maps the zero page".to_owned(),
             faults: Faults::of_kind(Kind::ZeroPageRead),

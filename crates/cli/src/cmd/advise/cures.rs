@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use faultless_console::Failure;
 use faultless_trace::rounds::Arm;
+use faultless_trace::why::Mechanism;
 
 use faultless_os::host::Host;
 
@@ -47,9 +48,19 @@ impl Facts {
     }
 }
 
+/// Mechanisms on which settings of glibc's malloc act, or any other malloc in its place.
+const OF_MALLOC: [&str; 4] =
+    ["heap_top_trimmed", "block_above_mmap_threshold", "arena_trimmed", "allocator_purge"];
+/// Fresh memory, which huge pages take with fewer faults.
+const FRESH: &str = "first_touch";
+
 /// The baseline first, then every cure that can be tried here, what is simpler to apply first: a variable of the
-/// environment, a preloaded library, both.
-pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, Failure> {
+/// environment, a preloaded library, both. With `mechanisms`, only cures that act on one of them.
+pub(super) fn candidates(
+    facts: &Facts,
+    words: &[OsString],
+    mechanisms: Option<&[Mechanism]>,
+) -> Result<Vec<Way>, Failure> {
     let Facts { command, own, .. } = facts;
     let cure = |name: &str, what: &str, adopt: String, environment| Way {
         arm: Arm { name: name.into(), what: what.into(), adopt },
@@ -59,7 +70,11 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    if facts.is_glibc {
+    let has =
+        |ids: &[&str]| mechanisms.is_none_or(|found| found.iter().any(|one| ids.contains(&one.id.as_str())));
+    let is_reached = run::immune(&words[0]).is_none();
+    let (cycles, grows) = (is_reached && has(&OF_MALLOC), is_reached && has(&[FRESH]));
+    if facts.is_glibc && is_reached && has(&OF_MALLOC[..3]) {
         cures.push(cure(
             "glibc thresholds",
             "glibc's malloc keeps what is freed and maps no block by itself",
@@ -67,7 +82,12 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
             tunables(KEEP),
         ));
     }
-    if facts.thp && facts.is_glibc && facts.has_hugetlb {
+    for (name, value, what) in variables(mechanisms.unwrap_or_default()) {
+        let adopt = format!("{} {command}", faultless_report::command(&[format!("{name}={value}")]));
+        cures.push(cure(name, what, adopt, vec![(name.into(), value.into())]));
+    }
+    let is_huge = facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows);
+    if is_huge {
         cures.push(cure(
             "glibc huge pages",
             "glibc's malloc asks for huge pages for the heap and for mapped blocks",
@@ -75,7 +95,7 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
             tunables(HUGE),
         ));
     }
-    if facts.thp {
+    if facts.thp && (cycles || grows) {
         cures.push(cure(
             "pool",
             "large blocks from the pool, on huge pages, kept when freed",
@@ -83,13 +103,15 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
             pool(run::Policy::Thp)?,
         ));
     }
-    cures.push(cure(
-        "pool, base pages",
-        "large blocks from the pool, kept when freed",
-        format!("{own} run --policy base -- {command}"),
-        pool(run::Policy::Base)?,
-    ));
-    if facts.thp && facts.is_glibc && facts.has_hugetlb {
+    if cycles {
+        cures.push(cure(
+            "pool, base pages",
+            "large blocks from the pool, kept when freed",
+            format!("{own} run --policy base -- {command}"),
+            pool(run::Policy::Base)?,
+        ));
+    }
+    if is_huge {
         let mut both = pool(run::Policy::Thp)?;
         both.extend(tunables(HUGE));
         cures.push(cure(
@@ -100,6 +122,20 @@ pub(super) fn candidates(facts: &Facts, words: &[OsString]) -> Result<Vec<Way>, 
         ));
     }
     Ok(cures)
+}
+
+/// The variables that mechanisms suggest, with what the mechanism is; those of glibc are tried above.
+fn variables(mechanisms: &[Mechanism]) -> Vec<(&str, &str, &str)> {
+    let mut found: Vec<(&str, &str, &str)> = Vec::new();
+    for mechanism in mechanisms {
+        let variables = mechanism.cures.iter().filter_map(|cure| cure.variable.as_ref());
+        for (name, value) in variables.filter(|(name, _)| name != "GLIBC_TUNABLES") {
+            if found.iter().all(|(known, ..)| known != name) {
+                found.push((name, value, &mechanism.what));
+            }
+        }
+    }
+    found
 }
 
 /// Keeps the user's own tunables. Ours come last and therefore win.

@@ -1,19 +1,17 @@
 //! The mechanisms: what happens, what it costs, who takes, who gives back, and the cures.
 
-use faultless_trace::findings::Findings;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::why::{Advised, Mechanism};
 
 use crate::figure::Figure;
 use crate::palette::Palette;
-use crate::stat::headed;
 use crate::table::{hang, wrap};
 use crate::text::plain;
 
 /// The mechanisms by their share of the CPU time.
-pub(super) fn lines(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
+pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for (number, mechanism) in (1..).zip(&findings.mechanisms) {
+    for (number, mechanism) in (1..).zip(mechanisms) {
         let head = format!("{number}  {}: {}", plain(&mechanism.what), cost(mechanism));
         lines.extend(hang("   ", 6, &head, width).into_iter().map(|line| palette.bad(&line)));
         for (name, text) in evidence(mechanism) {
@@ -26,7 +24,7 @@ pub(super) fn lines(findings: &Findings, palette: Palette, width: usize) -> Vec<
             lines.extend(wrap("               ", &gain(cure), width));
         }
     }
-    headed("Why", palette, lines)
+    lines
 }
 
 /// `31 % of the CPU time, 1 200 times a second`.
