@@ -73,6 +73,18 @@ impl Kind {
     pub const MOVED: Self = Self(3);
     /// The writer's mapping of the journal became resident.
     pub const POPULATED: Self = Self(4);
+    /// From here on: a system call, by its number.
+    const CALLED: u64 = 1 << 32;
+
+    /// The thread made this system call. The first four arguments are in `addr`, `len_bytes`, `from` and `begin_ns`.
+    pub fn called(number: i64) -> Self {
+        Self(Self::CALLED + u64::from(number as u32))
+    }
+
+    /// The number of that call.
+    pub fn call(self) -> Option<i64> {
+        self.0.checked_sub(Self::CALLED).map(|number| number as i64)
+    }
 }
 
 /// Who writes an entry.
@@ -218,6 +230,26 @@ impl Journal {
         caller: Registers,
         stack_bytes: usize,
     ) {
+        // SAFETY: the caller says that so much is readable.
+        unsafe { self.write_long(writer, entry, caller, caller.sp as *const u8, stack_bytes) };
+    }
+
+    /// The same for a caller in another process, whose stack has been copied.
+    pub fn write_with_copy(&self, writer: Writer, entry: Entry, caller: Registers, stack: &[u8]) {
+        // SAFETY: a slice is readable.
+        unsafe { self.write_long(writer, entry, caller, stack.as_ptr(), stack.len()) };
+    }
+
+    /// # Safety
+    /// `stack_bytes` bytes from `stack` on must be readable.
+    unsafe fn write_long(
+        &self,
+        writer: Writer,
+        entry: Entry,
+        caller: Registers,
+        stack: *const u8,
+        stack_bytes: usize,
+    ) {
         let Some(claim) = self.long().claim(writer.word()) else { return };
         let stack_bytes = stack_bytes.min(STACK_BYTES);
         let long = claim.payload().cast::<Long>();
@@ -230,7 +262,7 @@ impl Journal {
         // SAFETY: as above.
         let to = unsafe { &raw mut (*long).stack }.cast::<u8>();
         // SAFETY: the caller says that so much is readable; the slot has STACK_BYTES.
-        unsafe { std::ptr::copy_nonoverlapping(caller.sp as *const u8, to, stack_bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(stack, to, stack_bytes) };
         claim.publish();
     }
 }
@@ -304,6 +336,11 @@ impl Reader {
         let journal = Journal::map(fd)?;
         journal.populate(Advice::PopulateWrite);
         Ok(Self { journal, file, short_at: 0, long_at: 0, given_up: 0 })
+    }
+
+    /// The journal, for a writer that this process forks.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// The path under which this process's descendants find it while this value lives: `/proc/PID/fd/N`.

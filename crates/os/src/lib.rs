@@ -16,6 +16,8 @@ pub mod counters;
 pub mod environment;
 pub mod error;
 pub mod file;
+#[cfg(feature = "profiler")]
+pub mod follow;
 pub mod fork;
 mod futex;
 #[cfg(feature = "profiler")]

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use crate::counters::Rusage;
 use crate::environment;
 use crate::error::{Error, Result};
+#[cfg(feature = "profiler")]
+use crate::follow::{self, Filter, Follower};
 
 /// A command to execute. Everything that the forked child needs is allocated beforehand.
 #[derive(Debug)]
@@ -25,6 +27,9 @@ pub struct Plan {
     environment: Vec<CString>,
     /// Descriptors for 0, 1 and 2; `None` leaves ours.
     streams: [Option<OwnedFd>; 3],
+    /// Installed before the exec, if a follower has begun.
+    #[cfg(feature = "profiler")]
+    filter: Option<Filter>,
 }
 
 impl Plan {
@@ -36,7 +41,13 @@ impl Plan {
         let words =
             words.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<_, _>>()?;
         let environment = environment::with(extra)?;
-        Ok(Self { words, environment, streams: [None, None, None] })
+        Ok(Self {
+            words,
+            environment,
+            streams: [None, None, None],
+            #[cfg(feature = "profiler")]
+            filter: None,
+        })
     }
 
     /// The words and the environment as execve(2) takes them. They point into this plan.
@@ -44,6 +55,12 @@ impl Plan {
         let of =
             |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
         (of(&self.words), of(&self.environment))
+    }
+
+    /// Stops the program at the calls of this filter, once a [`crate::follow::Follower`] has begun to follow it.
+    #[cfg(feature = "profiler")]
+    pub fn filtered(self, filter: Option<Filter>) -> Self {
+        Self { filter, ..self }
     }
 
     /// Connects the program's stdin, stdout and stderr elsewhere; `None` leaves them as ours.
@@ -85,13 +102,17 @@ pub enum Ending {
     Signal(i32),
 }
 
+/// What a held child is told: to go, without a follower and with one.
+const ALONE: u8 = b'a';
+#[cfg(feature = "profiler")]
+const FOLLOWED: u8 = b'f';
+
 /// Forks a child for `plan`, which then waits.
 ///
 /// # Errors
 /// `pipe2` or `fork` failed.
 pub fn hold(plan: &Plan) -> Result<Held> {
     let (words, environment) = plan.pointers();
-    let descriptors = plan.streams.each_ref().map(|fd| fd.as_ref().map(|fd| fd.as_raw_fd()));
     let (wait, release) = pipe()?;
     let (report, tell) = pipe()?;
     forward_signals();
@@ -100,7 +121,11 @@ pub fn hold(plan: &Plan) -> Result<Held> {
         -1 => Err(Error::last("fork")),
         0 => {
             drop(release);
-            child(wait.as_raw_fd(), tell.as_raw_fd(), descriptors, &words, &environment)
+            #[cfg(feature = "profiler")]
+            if plan.filter.is_some() {
+                follow::allow_follower();
+            }
+            child(plan, wait.as_raw_fd(), tell.as_raw_fd(), &words, &environment)
         }
         pid => {
             CHILD.store(pid, SeqCst);
@@ -112,16 +137,16 @@ pub fn hold(plan: &Plan) -> Result<Held> {
 /// Runs in the forked child and never returns. It waits for one byte, reports the faults so far, and calls
 /// exec; if that fails it reports the errno.
 fn child(
+    plan: &Plan,
     wait: RawFd,
     tell: RawFd,
-    descriptors: [Option<RawFd>; 3],
     words: &[*const libc::c_char],
     environment: &[*const libc::c_char],
 ) -> ! {
-    for (fd, target) in descriptors.into_iter().zip(0..) {
+    for (fd, target) in plan.streams.iter().zip(0..) {
         if let Some(fd) = fd {
             // SAFETY: dup2 takes integers; a failure leaves the inherited descriptor.
-            unsafe { libc::dup2(fd, target) };
+            unsafe { libc::dup2(fd.as_raw_fd(), target) };
         }
     }
     let mut byte = 0_u8;
@@ -151,6 +176,10 @@ fn child(
     let faults = (usage.ru_minflt + usage.ru_majflt) as u64;
     // SAFETY: `faults` is eight readable bytes.
     unsafe { libc::write(tell, (&raw const faults).cast(), 8) };
+    #[cfg(feature = "profiler")]
+    if byte == FOLLOWED {
+        plan.filter.iter().for_each(Filter::install);
+    }
     // SAFETY: both arrays end with a null pointer, their strings with NUL, and all live in the parent's copy of memory.
     unsafe { libc::execvpe(words[0], words.as_ptr(), environment.as_ptr()) };
     // SAFETY: errno is a thread-local integer.
@@ -171,9 +200,22 @@ impl Held {
     ///
     /// # Errors
     /// The exec failed: ENOENT for no such command, EACCES for no right to execute, ENOEXEC, E2BIG ...
-    pub fn release(mut self) -> Result<Child> {
+    pub fn release(self) -> Result<Child> {
+        self.go(ALONE)
+    }
+
+    /// The same with its plan's filter, which a follower answers from now on.
+    ///
+    /// # Errors
+    /// As above.
+    #[cfg(feature = "profiler")]
+    pub fn release_followed(self, _: &Follower) -> Result<Child> {
+        self.go(FOLLOWED)
+    }
+
+    fn go(mut self, how: u8) -> Result<Child> {
         // SAFETY: one readable byte. A child that died meanwhile shows as a short report below.
-        let written = unsafe { libc::write(self.release.as_raw_fd(), c"g".as_ptr().cast(), 1) };
+        let written = unsafe { libc::write(self.release.as_raw_fd(), (&raw const how).cast(), 1) };
         let mut report = [0_u8; 12];
         let len = if written == 1 { read_all(&self.report, &mut report) } else { 0 };
         let word = |at: usize| [report[at], report[at + 1], report[at + 2], report[at + 3]];

@@ -1,4 +1,5 @@
-//! The reading side of the allocation recorder: the journal that interposed programs write -> records.
+//! The reading side of the journal: what interposed programs write of their allocations, and a follower of system calls
+//! -> records.
 //!
 //! In: a [`Journal`](faultless_os::journal), and a function that turns a copied stack into a number. Out:
 //! `What::Alloc`, `What::Free` and `What::Move` in the order of time, and how many are missing. They use the
@@ -13,8 +14,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use faultless_os::counters::now_ns;
+use faultless_os::follow::Follower;
 use faultless_os::journal::{Entry, Kind, Next, QueueId, Reader, Registers};
-use faultless_trace::observation::{Record, What};
+use faultless_os::syscall;
+use faultless_trace::observation::{Call, Record, What};
 
 use crate::tuning;
 use crate::unwind::UserStack;
@@ -26,7 +29,8 @@ const VARIABLE: &str = "FAULTLESS_RECORD";
 #[derive(Debug)]
 pub(crate) struct Allocations {
     reader: Reader,
-    from_bytes: u64,
+    /// Blocks of at least this length are written; `None`: none are, only calls.
+    from_bytes: Option<u64>,
     stack: Vec<u8>,
     /// For each queue, the position of an unfinished entry, and since when it is known.
     unfinished: [Option<(u64, u64)>; 2],
@@ -42,11 +46,11 @@ struct Taken {
 }
 
 impl Allocations {
-    /// A new journal for blocks of at least `from_bytes`.
+    /// A new journal for blocks of at least `from_bytes`, and for calls.
     ///
     /// # Errors
     /// There is no memory or no descriptor for it.
-    pub(crate) fn create(from_bytes: u64) -> faultless_os::Result<Self> {
+    pub(crate) fn create(from_bytes: Option<u64>) -> faultless_os::Result<Self> {
         let reader = Reader::create()?;
         Ok(Self {
             reader,
@@ -58,15 +62,25 @@ impl Allocations {
         })
     }
 
-    /// The environment variable that a program needs, beside the interposer in `LD_PRELOAD`.
-    pub(crate) fn variable(&self) -> (OsString, OsString) {
-        (VARIABLE.into(), format!("{}:{}", self.reader.path(), self.from_bytes).into())
+    /// The environment variable that a program needs, beside the interposer in `LD_PRELOAD`; `None` if blocks are not
+    /// recorded.
+    pub(crate) fn variable(&self) -> Option<(OsString, OsString)> {
+        Some((VARIABLE.into(), format!("{}:{}", self.reader.path(), self.from_bytes?).into()))
+    }
+
+    /// Follows a held child into this journal.
+    ///
+    /// # Errors
+    /// As [`Follower::start`].
+    pub(crate) fn follow(&self, pid: i32) -> faultless_os::Result<Follower> {
+        Follower::start(pid, self.reader.journal())
     }
 
     /// All entries written so far, by time. A program that writes as fast as we read gets some more read. An
     /// unfinished entry blocks those behind it until its writer is gone, or for a second.
     pub(crate) fn take(
         &mut self,
+        pid_of: impl Fn(u32) -> u32,
         mut unwinder: impl FnMut(u32, &UserStack<'_>) -> Option<u32>,
     ) -> Vec<Record> {
         let mut taken = Vec::new();
@@ -84,10 +98,11 @@ impl Allocations {
                         self.populated_faults += entry.len_bytes;
                     }
                     Next::Entry(writer, entry, caller) => {
-                        let stack = caller.and_then(|(at, dump)| unwinder(writer.pid, &user_stack(at, dump)));
+                        let tid = writer.tid;
+                        let pid = if entry.kind.call().is_some() { pid_of(tid) } else { writer.pid };
+                        let stack = caller.and_then(|(at, dump)| unwinder(pid, &user_stack(at, dump)));
                         match what(&entry, stack) {
                             Some(what) => {
-                                let (pid, tid) = (writer.pid, writer.tid);
                                 let record = Record { time_ns: entry.time_ns, pid, tid, what };
                                 taken.push(Taken { record, begin_ns: entry.begin_ns });
                             }
@@ -117,7 +132,12 @@ fn user_stack(at: Registers, dump: &[u8]) -> UserStack<'_> {
 }
 
 fn what(entry: &Entry, stack: Option<u32>) -> Option<What> {
-    let &Entry { addr, len_bytes, from, .. } = entry;
+    let &Entry { addr, len_bytes, from, begin_ns, .. } = entry;
+    if let Some(number) = entry.kind.call() {
+        let call = Call::of(syscall::name(number)?)?;
+        let args = [addr, len_bytes, from, begin_ns];
+        return Some(What::Call { call, args, result: None, ns: None, off_ns: 0, stack });
+    }
     match entry.kind {
         Kind::BORN => Some(What::Alloc { addr, len_bytes, stack }),
         Kind::DIED => Some(What::Free { addr }),
@@ -218,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_program_finds_the_journal_and_the_length() {
-        let (name, journal) = Allocations::create(65536).unwrap().variable();
+        assert_eq!(Allocations::create(None).unwrap().variable(), None);
+        let (name, journal) = Allocations::create(Some(65536)).unwrap().variable().unwrap();
         assert_eq!(name, "FAULTLESS_RECORD");
         assert!(journal.to_str().unwrap().ends_with(":65536"));
     }

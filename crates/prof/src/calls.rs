@@ -7,6 +7,7 @@
 
 use std::ffi::CString;
 
+use faultless_os::follow::Filter;
 use faultless_os::syscall;
 use faultless_os::tracepoint::Tracepoint;
 use faultless_trace::observation::{Call, Record, What};
@@ -29,6 +30,16 @@ pub(crate) struct Fields {
     result_at: usize,
 }
 
+/// The numbers of the recorded calls here.
+fn numbers() -> impl Iterator<Item = i64> {
+    Call::NAMES.iter().filter_map(|(name, _)| syscall::number(name))
+}
+
+/// Stops a program at them.
+pub(crate) fn filter() -> Filter {
+    Filter::new(numbers())
+}
+
 impl Points {
     /// Finds them (CONFIG_FTRACE_SYSCALLS, root).
     pub(crate) fn find() -> Option<Self> {
@@ -44,8 +55,7 @@ impl Points {
 
     /// The expression that lets only recorded calls pass.
     pub(crate) fn filter() -> CString {
-        let numbers = Call::NAMES.iter().filter_map(|(name, _)| syscall::number(name));
-        let terms: Vec<String> = numbers.map(|number| format!("id=={number}")).collect();
+        let terms: Vec<String> = numbers().map(|number| format!("id=={number}")).collect();
         CString::new(terms.join("||")).unwrap_or_default()
     }
 }

@@ -81,6 +81,8 @@ struct StackState {
     /// Processes whose exit has been read. Their last allocations have not been.
     ended: Vec<u32>,
     allocations: Option<Allocations>,
+    /// The processes of threads.
+    pids: FxHashMap<u32, u32>,
     /// Allocations lost by the last reading, and when that was.
     allocations_lost: (u64, u64),
 }
@@ -150,6 +152,7 @@ impl Drain {
             lock_wanted: FxHashMap::default(),
             ended: Vec::new(),
             allocations,
+            pids: FxHashMap::default(),
             allocations_lost: (0, now_ns()),
         };
         Self { stacks: Some(stacks), ..Self::new(buffers, first) }
@@ -294,7 +297,8 @@ impl Drain {
         let Some(stacks) = &mut self.stacks else { return };
         let Some(allocations) = &mut stacks.allocations else { return };
         let unwinder = &mut stacks.unwinder;
-        self.records.extend(allocations.take(|pid, stack| unwinder.stack(pid, stack)));
+        let pid_of = |tid| stacks.pids.get(&tid).copied().unwrap_or(tid);
+        self.records.extend(allocations.take(pid_of, |pid, stack| unwinder.stack(pid, stack)));
         let (lost, end_ns) = (allocations.lost(), now_ns());
         let (before, begin_ns) = std::mem::replace(&mut stacks.allocations_lost, (lost, end_ns));
         if lost > before {
@@ -385,7 +389,12 @@ impl Drain {
                     stacks.unwinder.map(pid, map);
                 }
             }
-            What::Fork { parent } if *parent != pid => {
+            What::Fork { parent } if *parent == pid => {
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.pids.insert(record.tid, pid);
+                }
+            }
+            What::Fork { parent } => {
                 self.decoder.fork(pid, *parent);
                 if let Some(stacks) = &mut self.stacks {
                     stacks.unwinder.fork(pid, *parent);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::follow::Follower;
 use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
@@ -17,7 +18,7 @@ use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
 use crate::calibrate::Calibrator;
-use crate::calls::Points;
+use crate::calls::{self, Points};
 use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
@@ -56,6 +57,8 @@ pub struct Options {
     /// Largest ring per processor, pages; a power of two. `None`: 1024, or 4096 for every fault, if the
     /// kernel allows that.
     pub ring_pages: Option<usize>,
+    /// Record who changes the address space: by tracepoints; where they can't be seen, by stopping a command at such calls.
+    pub calls: bool,
     /// A folder that caches names for the next recording; made if missing. If that fails, or others may write
     /// to it, nothing is cached.
     pub names: Option<PathBuf>,
@@ -71,6 +74,7 @@ impl Default for Options {
             cpu_hertz: None,
             max_bytes: 2 << 30,
             ring_pages: None,
+            calls: false,
             names: None,
             runtimes: Runtimes::default(),
         }
@@ -155,21 +159,31 @@ pub fn record(
         },
         ..Header::default()
     };
-    let allocations = options.alloc_from_bytes.map(Allocations::create).transpose()?;
+    let follows = options.calls && shape.calls.is_none() && matches!(task, Task::Command(_));
+    let has_journal = follows || options.alloc_from_bytes.is_some();
+    let allocations = has_journal.then(|| Allocations::create(options.alloc_from_bytes)).transpose()?;
+    let mut follower = None;
     let (subject, mut session, attached) = match task {
         Task::Command(mut request) => {
-            request.env.extend(allocations.iter().map(Allocations::variable));
+            request.env.extend(allocations.iter().filter_map(Allocations::variable));
             let (plan, words) = request.plan()?;
+            let plan = plan.filtered(follows.then(calls::filter));
             // As in `observe::run`.
             let _ = spawn::adopt_orphans();
             let held = spawn::hold(&plan)?;
             let session = Session::open(Watched::Held(held.pid()), allow, &shape);
             // Allocations are recorded without events as well.
-            if session.buffers.is_empty() && allocations.is_none() {
+            if session.buffers.is_empty() && options.alloc_from_bytes.is_none() {
                 return Err(Failure::NotRecorded(session.denied()));
             }
             header.begin_ns = now_ns();
-            let child = held.release().map_err(|error| not_started(&words[0], error))?;
+            let follow = |journal: &Allocations| journal.follow(held.pid());
+            follower = allocations.as_ref().filter(|_| follows).map(follow);
+            let released = match &follower {
+                Some(Ok(follower)) => held.release_followed(follower),
+                _ => held.release(),
+            };
+            let child = released.map_err(|error| not_started(&words[0], error))?;
             header.command = words;
             (Subject::Child(child), session, Vec::new())
         }
@@ -190,10 +204,14 @@ pub fn record(
     } else if !session.buffers.is_empty() {
         session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
     }
-    if session.sees_calls {
-        session.note(CALLS, true, "");
-    } else if !session.buffers.is_empty() {
-        session.note(CALLS, false, no_calls(faultless_os::host::user().0 == 0));
+    match &follower {
+        _ if session.sees_calls => session.note(CALLS, true, ""),
+        Some(Ok(_)) => session.note(CALLS, true, FOLLOWED),
+        Some(Err(error)) => {
+            session.note(CALLS, false, &format!("{error}: another tracer, or a sandbox, forbids it"))
+        }
+        None if !options.calls => session.note(CALLS, false, SourceNote::NOT_ASKED_FOR),
+        None => session.note(CALLS, false, no_calls(faultless_os::host::user().0 == 0)),
     }
     header.settings.user_only = session.user_only;
     header.settings.cpu_hertz = session.cpu_hertz;
@@ -226,6 +244,7 @@ pub fn record(
         cut_short,
         recorder_cpu_ns,
         runtimes: (options.runtimes, begin_unix.as_millis() as u64),
+        follower: follower.and_then(Result::ok),
     }
     .run(progress)
 }
@@ -237,7 +256,7 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
         stack_bytes: t::STACK_BYTES,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
-        calls: Points::find(),
+        calls: if options.calls { Points::find() } else { None },
         switches: true,
         ring_pages: options.ring_pages.unwrap_or(most),
         ..Shape::BARE
@@ -273,6 +292,7 @@ struct Recorder {
     recorder_cpu_ns: u64,
     /// What was asked for, and when the recording began, milliseconds since 1970.
     runtimes: (Runtimes, u64),
+    follower: Option<Follower>,
 }
 
 impl Recorder {
@@ -315,6 +335,9 @@ impl Recorder {
         // The program has ended: ending now would lose counts and names.
         spawn::remember_requests_to_end();
         let mut last = self.monitor.finish(self.subject)?;
+        if let Some(follower) = self.follower {
+            follower.finish();
+        }
         let cut_short = self.cut_short;
         let records: Vec<Line> =
             last.drain.take_lines().filter(|line| !cut_short || !is_fault(line)).collect();
@@ -383,6 +406,9 @@ fn no_locks(is_root: bool) -> &'static str {
         "the tracepoints mmap_lock:* are for root"
     }
 }
+
+/// How they are seen without tracepoints.
+const FOLLOWED: &str = "by seccomp and ptrace, some 5 us of the program a call; root sees their time as well";
 
 /// Why system calls can't be traced.
 fn no_calls(is_root: bool) -> &'static str {

@@ -30,7 +30,7 @@ const ROUNDS: RangeInclusive<u32> = 7..=20;
 
 /// Run a program under each candidate cure and show which one wins.
 ///
-/// As root, the first run is recorded, and only cures that act on a mechanism found in it are tried. A warm-up round comes
+/// The first run is recorded, and only cures that act on a mechanism found in it are tried. A warm-up round comes
 /// next. Every round then runs the program once unchanged and once under each cure, in
 /// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
 /// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40
@@ -148,7 +148,7 @@ fn show(advice: &Advice, is_json: bool, svg: Option<Sink>, status: u8) -> Outcom
 
 /// The mechanisms of the program as it is, from one recorded run; `None` if that does not tell who gives memory back.
 fn mechanisms(engine: &Engine, command: &[OsString]) -> Result<Option<Vec<Mechanism>>, Stop> {
-    let options = Options { names: names_folder(), ..Options::default() };
+    let options = Options { names: names_folder(), calls: true, ..Options::default() };
     let job = Job { command, environment: &[], allow: Sources::default() };
     let recording = match engine.record(job, &options) {
         Ok(ran) => ran.seen,

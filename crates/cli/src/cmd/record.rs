@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Also record who allocates and frees blocks of at least SIZE [default: 64K].
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with_all = ["pid", "cgroup"])]
     alloc: Option<u64>,
+    /// Do not record who gives memory back [default: root sees it by tracepoints; else seccomp and ptrace stop the program at
+    /// each such call, which takes 5 us, no debugger can trace it, and set-user-ID programs in it run without their rights].
+    #[arg(long)]
+    no_calls: bool,
     /// Do not name Python functions [default: Python 3.12 and later runs with perf trampolines, which name them].
     #[arg(long)]
     no_python: bool,
@@ -78,6 +82,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
         names: names_folder(),
+        calls: !args.no_calls && !text::warn_of_privileged(&args.command),
         ..Options::default()
     };
     if args.all_cpus {
@@ -145,7 +150,6 @@ fn task(args: &Args, variables: Vec<(OsString, OsString)>) -> Result<Task, Failu
     Ok(match args.running.target(args.command.clone())? {
         Target::Running(attach) => Task::Running(attach),
         Target::Command(command) => {
-            text::warn_of_privileged(&command);
             let mut env = variables;
             if args.alloc.is_some() {
                 env.extend(recording(&command)?);

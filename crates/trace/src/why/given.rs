@@ -245,7 +245,8 @@ fn range(space: &mut Space, call: Call, args: &[u64; 4], result: Option<i64>) ->
         Call::Mmap if args[3] & MAP_FIXED != 0 => (begin, len),
         Call::Mremap if args[2] < len => (begin + args[2], len - args[2]),
         Call::Brk => {
-            let top = result? as u64;
+            // Without a result it is what was asked for; brk(0) only asks where the top is.
+            let top = result.map(|top| top as u64).or((begin != 0).then_some(begin))?;
             let before = std::mem::replace(&mut space.top, top);
             (top, before.checked_sub(top)?)
         }

@@ -95,16 +95,18 @@ pub(super) fn is_empty(recorded: &Recorded) -> bool {
     recorded.file_bytes == 0
 }
 
-/// Warns before the run: the kernel closes a user's events when a set-user-ID program starts.
-pub(super) fn warn_of_privileged(command: &[OsString]) {
-    let Some(path) = command.first().and_then(|word| Some(run::find(word).ok()?.path)) else { return };
-    let Ok(file) = path.metadata() else { return };
+/// Whether it is a set-user-ID program of another user. Warns before the run: the kernel closes a user's events when a set-user-ID program starts.
+pub(super) fn warn_of_privileged(command: &[OsString]) -> bool {
+    let Some(path) = command.first().and_then(|word| Some(run::find(word).ok()?.path)) else { return false };
+    let Ok(file) = path.metadata() else { return false };
     const SET_ID: u32 = 0o6000;
     let own = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
-    if own != 0 && own != file.uid() && file.permissions().mode() & SET_ID != 0 {
+    let is_privileged = own != 0 && own != file.uid() && file.permissions().mode() & SET_ID != 0;
+    if is_privileged {
         eprintln!(
             "faultless: {}: a set-user-ID program: the kernel shows nothing of it to a user; run as root",
             path.display()
         );
     }
+    is_privileged
 }

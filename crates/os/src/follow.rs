@@ -1,0 +1,264 @@
+//! Follows a program's system calls without rights: a seccomp filter stops it at the calls that are asked for, and a
+//! process of ours writes them into a [`Journal`] with the caller's registers and stack.
+//!
+//! In: a held child with the [`Filter`], and a journal. Out: entries of [`Kind::called`], in every descendant, whatever
+//! libc it has or has not. Other calls run at full speed. A stop costs the program some 5 us.
+//!
+//! A debugger can't trace such a program, and set-user-ID programs run without their rights (no_new_privs), unless the
+//! recorder is root. The follower stays until the last descendant has ended, also without the recorder: without it the
+//! calls would fail. It neither allocates nor writes to anything but the journal.
+//!
+//! It does not see results and times, or know what the calls mean (`prof`).
+//!
+//! References: seccomp(2), ptrace(2).
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::counters::now_ns;
+use crate::error::{Error, Result};
+use crate::journal::{Entry, Journal, Kind, Registers, STACK_BYTES, Writer};
+use crate::process_memory;
+
+/// A filter that stops a program at calls.
+#[derive(Clone, Debug)]
+pub struct Filter(Vec<libc::sock_filter>);
+
+/// Byte offsets in `struct seccomp_data` (linux/seccomp.h).
+const NUMBER_AT: u32 = 0;
+const ARCH_AT: u32 = 4;
+/// AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64 (linux/audit.h).
+const ARCH: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+
+impl Filter {
+    /// Stops at these calls of 64-bit programs.
+    pub fn new(numbers: impl IntoIterator<Item = libc::c_long>) -> Self {
+        let numbers: Vec<u32> = numbers.into_iter().map(|number| number as u32).collect();
+        let line = |code: u32, k: u32, jt: usize, jf: usize| libc::sock_filter {
+            code: code as u16,
+            jt: jt as u8,
+            jf: jf as u8,
+            k,
+        };
+        let load = |at| line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0, 0);
+        let is = |k, jt, jf| line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, jt, jf);
+        let answer = |k| line(libc::BPF_RET | libc::BPF_K, k, 0, 0);
+        let mut lines = vec![load(ARCH_AT), is(ARCH, 0, numbers.len() + 1), load(NUMBER_AT)];
+        // The last two lines answer: go on, or stop.
+        lines.extend(numbers.iter().enumerate().map(|(at, &number)| is(number, numbers.len() - at, 0)));
+        lines.extend([answer(libc::SECCOMP_RET_ALLOW), answer(libc::SECCOMP_RET_TRACE)]);
+        Self(lines)
+    }
+
+    /// Installs it in this process, which is about to run the program. Async-signal-safe. Without it nothing stops.
+    pub(crate) fn install(&self) {
+        let program = libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
+        let mode = u64::from(libc::SECCOMP_SET_MODE_FILTER);
+        // SAFETY: the kernel reads the filter that `program` describes.
+        let install = || unsafe { libc::syscall(libc::SYS_seccomp, mode, 0_u64, &raw const program) };
+        // Root needs no promise, which would take the rights of set-user-ID programs.
+        if install() != 0 {
+            // SAFETY: prctl with integers.
+            unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) };
+            install();
+        }
+    }
+}
+
+/// Lets a process that is no ancestor follow this one (Yama). Async-signal-safe.
+pub(crate) fn allow_follower() {
+    // SAFETY: prctl with integers; EINVAL without Yama.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0_u64, 0_u64, 0_u64) };
+}
+
+/// The process that follows.
+#[derive(Debug)]
+pub struct Follower {
+    pid: i32,
+}
+
+const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEEXEC;
+
+impl Follower {
+    /// Begins to follow a held child, which has not installed its filter yet.
+    ///
+    /// # Errors
+    /// EPERM if a sandbox, or another tracer, forbids it.
+    pub fn start(pid: i32, journal: &Journal) -> Result<Self> {
+        let (ready, tell) = pipe()?;
+        // SAFETY: the child only runs `follow`, which keeps to async-signal-safe calls and memory that is laid out here.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::last("fork")),
+            0 => follow(pid, journal, tell.as_raw_fd()),
+            follower => {
+                drop(tell);
+                let mut errno = [0_u8; 4];
+                // SAFETY: four writable bytes.
+                let len = unsafe { libc::read(ready.as_raw_fd(), errno.as_mut_ptr().cast(), 4) };
+                let errno = if len == 4 { i32::from_ne_bytes(errno) } else { libc::ECHILD };
+                if errno == 0 {
+                    return Ok(Self { pid: follower });
+                }
+                let _ = crate::spawn::reap(follower, true);
+                Err(Error::new("ptrace(PTRACE_SEIZE", errno))
+            }
+        }
+    }
+
+    /// Reaps it, if the last program that it follows has ended.
+    pub fn finish(self) {
+        let _ = crate::spawn::reap(self.pid, false);
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: two writable descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::last("pipe2"));
+    }
+    // SAFETY: the kernel has just handed out both, and nothing else owns them.
+    Ok(ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).into())
+}
+
+/// The follower's whole life.
+fn follow(pid: i32, journal: &Journal, tell: i32) -> ! {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: a place for one set, which sigfillset initialises before sigprocmask reads it. Ctrl-C is for the program.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: as above.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut()) };
+    let errno = match request(libc::PTRACE_SEIZE, pid, OPTIONS as usize) {
+        Ok(()) => 0,
+        Err(error) => error.errno,
+    };
+    // SAFETY: four readable bytes.
+    unsafe { libc::write(tell, (&raw const errno).cast(), 4) };
+    if errno == 0 {
+        // Nobody waits for a pipe that this process holds.
+        // SAFETY: close_range takes integers; the journal is mapped.
+        unsafe { libc::syscall(libc::SYS_close_range, 0_u64, u64::from(u32::MAX), 0_u64) };
+        let mut stack = [0; STACK_BYTES];
+        while let Some((tid, status)) = stopped() {
+            answer(tid, status, journal, &mut stack);
+        }
+    }
+    // SAFETY: ends this process without running the parent's exit handlers.
+    unsafe { libc::_exit(0) }
+}
+
+/// The next thread that has stopped or ended; `None` if there are no more.
+fn stopped() -> Option<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: a place for one status.
+    let tid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL, std::ptr::null_mut()) };
+    (tid > 0).then_some((tid, status))
+}
+
+fn answer(tid: i32, status: i32, journal: &Journal, stack: &mut [u8; STACK_BYTES]) {
+    if !libc::WIFSTOPPED(status) {
+        return;
+    }
+    let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+    let (go_on, with) = match event {
+        libc::PTRACE_EVENT_SECCOMP => {
+            note(tid, journal, stack);
+            (libc::PTRACE_CONT, 0)
+        }
+        // A stop of the whole process by a signal: it stays stopped. Else a new thread.
+        libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => (libc::PTRACE_LISTEN, 0),
+        0 => (libc::PTRACE_CONT, signal),
+        _ => (libc::PTRACE_CONT, 0),
+    };
+    // It may have been killed meanwhile.
+    let _ = request(go_on, tid, with as usize);
+}
+
+/// Writes down the call at which a thread has stopped.
+fn note(tid: i32, journal: &Journal, stack: &mut [u8; STACK_BYTES]) {
+    let Some((number, args, caller)) = call(tid) else { return };
+    let len = process_memory::read(tid, caller.sp, stack).unwrap_or(0);
+    // Which process it belongs to is known to those who see it begin.
+    let writer = Writer { pid: 0, tid: tid as u32 };
+    let [addr, len_bytes, from, begin_ns] = args;
+    let entry = Entry { kind: Kind::called(number), time_ns: now_ns(), begin_ns, addr, len_bytes, from };
+    journal.write_with_copy(writer, entry, caller, &stack[..len]);
+}
+
+/// Number, arguments and registers.
+#[cfg(target_arch = "x86_64")]
+fn call(tid: i32) -> Option<(i64, [u64; 4], Registers)> {
+    let mut regs = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
+    // SAFETY: a place for the registers of a thread that has stopped.
+    let rc = unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid, 0_usize, regs.as_mut_ptr()) };
+    // SAFETY: the kernel has filled it in.
+    let regs = (rc == 0).then(|| unsafe { regs.assume_init() })?;
+    let caller = Registers { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, lr: 0 };
+    Some((regs.orig_rax as i64, [regs.rdi, regs.rsi, regs.rdx, regs.r10], caller))
+}
+
+/// Number, arguments and registers.
+#[cfg(target_arch = "aarch64")]
+fn call(tid: i32) -> Option<(i64, [u64; 4], Registers)> {
+    const NT_PRSTATUS: usize = 1;
+    let mut regs = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
+    let mut place = libc::iovec { iov_base: regs.as_mut_ptr().cast(), iov_len: size_of_val(&regs) };
+    // SAFETY: a place for the registers of a thread that has stopped.
+    let rc = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, &raw mut place) };
+    // SAFETY: the kernel has filled it in.
+    let regs = (rc == 0).then(|| unsafe { regs.assume_init() })?;
+    let caller = Registers { ip: regs.pc, sp: regs.sp, bp: regs.regs[29], lr: regs.regs[30] };
+    Some((regs.regs[8] as i64, [regs.regs[0], regs.regs[1], regs.regs[2], regs.regs[3]], caller))
+}
+
+fn request(request: PtraceRequest, tid: i32, with: usize) -> Result<()> {
+    // SAFETY: these requests take integers, and touch no memory of ours.
+    let rc = unsafe { libc::ptrace(request, tid, 0_usize, with) };
+    if rc == -1 { Err(Error::last("ptrace")) } else { Ok(()) }
+}
+
+/// `libc` declares these numbers with the type of the C library's parameter.
+#[cfg(target_env = "gnu")]
+type PtraceRequest = libc::c_uint;
+#[cfg(not(target_env = "gnu"))]
+type PtraceRequest = libc::c_int;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Next, QueueId, Reader};
+    use crate::spawn::{Ending, Plan, hold};
+
+    #[test]
+    fn the_calls_of_a_program_and_of_its_children_are_written_with_their_callers() {
+        let mut reader = Reader::create().unwrap();
+        let words = ["sh", "-c", "sh -c 'kill -STOP $$; exit 7' & sleep 0.2; kill -CONT $!; wait $!"].map(Into::into);
+        let filter = Filter::new([libc::SYS_mmap, libc::SYS_munmap]);
+        let held = hold(&Plan::new(&words, &[]).unwrap().filtered(Some(filter))).unwrap();
+        let follower = match Follower::start(held.pid(), reader.journal()) {
+            Ok(follower) => follower,
+            Err(error) => return faultless_wants::missing_feature("ptrace", error),
+        };
+        let child = held.release_followed(&follower).unwrap();
+        let pid = child.pid() as u32;
+        assert_eq!(child.wait().unwrap().0, Ending::Status(7));
+        let (mut stack, mut calls) = (Vec::new(), Vec::new());
+        while let Next::Entry(writer, entry, Some((caller, copy))) = reader.next(QueueId::Long, &mut stack) {
+            calls.push((writer.tid, entry.kind.call(), caller.ip != 0 && copy.len() == STACK_BYTES));
+        }
+        let is_call = |number: &Option<i64>| [Some(libc::SYS_mmap), Some(libc::SYS_munmap)].contains(number);
+        assert!(calls.len() > 10 && calls.iter().all(|(_, number, _)| is_call(number)), "{calls:?}");
+        assert!(calls.iter().any(|&(tid, _, is_whole)| tid == pid && is_whole), "{calls:?}");
+        assert!(calls.iter().any(|&(tid, ..)| tid != pid), "the child's");
+    }
+
+    #[test]
+    fn without_a_follower_nothing_is_filtered() {
+        let filter = Filter::new([libc::SYS_mmap]);
+        let held = hold(&Plan::new(&["true".into()], &[]).unwrap().filtered(Some(filter))).unwrap();
+        assert_eq!(held.release().unwrap().wait().unwrap().0, Ending::Status(0));
+    }
+}
