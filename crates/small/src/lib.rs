@@ -7,17 +7,18 @@
 //! The interposer decides whether the program keeps another allocator than the C library's. In that case nothing here
 //! is called, and mimalloc is not initialized.
 
-#![cfg_attr(panic = "abort", no_std)]
-
 mod calls;
-mod errno;
 mod fork;
 mod limit;
+#[cfg(panic = "abort")]
+#[path = "../../preload/src/unwind.rs"]
+mod unwind;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
+use faultless_os::page;
 use libmimalloc_sys as mi;
 
 type Void = *mut c_void;
@@ -145,7 +146,7 @@ fn answer(block: Void) -> Void {
 
 #[cold]
 fn refuse() -> Void {
-    errno::set(libc::ENOMEM);
+    calls::set_errno(libc::ENOMEM);
     ptr::null_mut()
 }
 
@@ -286,7 +287,7 @@ fn aligned(align: usize, len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(len: usize) -> Void {
-    aligned(page_bytes(), len)
+    aligned(page::size(), len)
 }
 
 /// pvalloc(3): whole pages.
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn valloc(len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(len: usize) -> Void {
-    let page = page_bytes();
+    let page = page::size();
     len.checked_next_multiple_of(page).map_or_else(refuse, |bytes| aligned(page, bytes))
 }
 
@@ -318,16 +319,4 @@ fn is_glibc() -> bool {
         unsafe { libc::dlerror() };
     }
     !found.is_null()
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: no preconditions.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-}
-
-#[cfg(panic = "abort")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: no preconditions.
-    unsafe { libc::abort() }
 }
