@@ -5,8 +5,8 @@
 #[path = "../preload/build.rs"]
 mod interposer;
 
-/// What `calls` and `fork` define for mimalloc.
-const WRAPPED: [&str; 18] = [
+/// What `calls`, `fork` and `region` define for mimalloc.
+const WRAPPED: [&str; 19] = [
     "__errno_location",
     "access",
     "clock_gettime",
@@ -21,6 +21,7 @@ const WRAPPED: [&str; 18] = [
     "pthread_mutex_destroy",
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
+    "pthread_setspecific",
     "read",
     "sleep",
     "syscall",

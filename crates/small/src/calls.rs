@@ -107,7 +107,7 @@ extern "C" fn __wrap_mmap(
 /// Any other advice is a purge. mimalloc never takes purged memory for zero, so a purge may be skipped: a program that
 /// confined its system calls may be killed for one that glibc's `free` does not make.
 #[unsafe(no_mangle)]
-extern "C" fn __wrap_madvise(at: Void, len: usize, advice: c_int) -> c_int {
+pub(crate) extern "C" fn __wrap_madvise(at: Void, len: usize, advice: c_int) -> c_int {
     if crate::is_confined() {
         return 0;
     }

@@ -10,6 +10,7 @@
 mod calls;
 mod fork;
 mod limit;
+mod region;
 #[cfg(panic = "abort")]
 #[path = "../../preload/src/unwind.rs"]
 mod unwind;
@@ -23,9 +24,6 @@ use libmimalloc_sys as mi;
 
 type Void = *mut c_void;
 
-/// Bytes of the first arena, which the interposer supplies. Later mimalloc maps one GiB at a time. mimalloc's
-/// description of an arena takes 0.25 % of it, and every start touches part of that.
-const REGION_BYTES: usize = 64 << 20;
 /// glibc's alignment of every block. mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN_BYTES: usize = 16;
 /// Above this alignment in bytes, mimalloc gives each block a mapping of its own.
@@ -70,37 +68,10 @@ extern "C" fn constructor() {
     limit::apply();
     // SAFETY: no preconditions.
     unsafe { mi::mi_process_init() };
-    take_region();
+    region::take();
     // After the region, so that mimalloc does not reserve an arena for its own data.
     // SAFETY: no preconditions.
     unsafe { _mi_auto_process_init() };
-}
-
-/// Gives mimalloc the interposer's region, and has the interposer call us around fork. Earlier blocks are in mappings
-/// of their own: mimalloc makes no arena before `_mi_auto_process_init`.
-fn take_region() {
-    type Region = extern "C" fn(usize, extern "C" fn(), extern "C" fn()) -> Void;
-    let Some(found) = find(libc::RTLD_DEFAULT, c"faultless_region") else { return };
-    // SAFETY: the interposer exports a function of this type under that name.
-    let region = unsafe { core::mem::transmute::<Void, Region>(found) };
-    let region = region(REGION_BYTES, fork::before, fork::after);
-    if region.is_null() {
-        return;
-    }
-    let (usable, pinned, zero, exclusive, any_node) = (true, false, true, false, -1);
-    // SAFETY: the region is writable, zero and from now on mimalloc's alone.
-    unsafe {
-        mi::mi_manage_os_memory_ex(
-            region,
-            REGION_BYTES,
-            usable,
-            pinned,
-            zero,
-            any_node,
-            exclusive,
-            ptr::null_mut(),
-        )
-    };
 }
 
 extern "C" fn destructor() {
