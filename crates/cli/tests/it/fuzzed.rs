@@ -18,7 +18,7 @@ use faultless_wants as wants;
 
 use crate::interposed::group::MemoryGroup;
 use crate::interposed::{MORE_POLICIES, POLICIES, compile, compile_with};
-use driver::{Difference, Driver, Environment, NEAR_GROUP, Policy, Seed, Under};
+use driver::{ALTERED, Difference, Driver, Environment, NEAR_GROUP, Policy, Seed, Under};
 
 /// Left out: with these, mlockall(2) also counts the addresses of mimalloc's first arena, as the help of
 /// `run` says.
@@ -100,9 +100,8 @@ fn blocks(seed: u64) -> Seed {
     Seed { seed, operations: 150, profile: seed % 2 }
 }
 
-/// Changed pages; the limit of a control group.
 fn altered(seed: u64) -> Seed {
-    Seed { seed, operations: 60, profile: NEAR_GROUP - 1 }
+    Seed { seed, operations: 60, profile: ALTERED }
 }
 
 fn near_group(seed: u64) -> Seed {

@@ -171,7 +171,7 @@ int main(int count, char **words) {
     pthread_key_create(&last_block, free_last);
     is_ours = 1;
     w->state = mixed(world.seed * PROFILES + world.profile);
-    w->budget = world.is_quiet ? 24 * MIB : 128 * MIB;
+    w->budget = world.is_quiet ? 24 * MIB : world.profile == GROUP ? GROUP_BUDGET : 128 * MIB;
     run_operations(w, atoi(words[2]));
     end_program(w);
     return status_of();

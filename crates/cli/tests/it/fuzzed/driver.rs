@@ -22,9 +22,11 @@ const LEAST_TRIED: u64 = PROFILES;
 /// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
 const GROUP_SHARE: u64 = 3;
 
+/// As in the programs: they alter pages of their blocks.
+pub(crate) const ALTERED: u64 = 9;
 /// As `GROUP` in the programs: such a program has a control group of its own, and comes near its limit.
 pub(crate) const NEAR_GROUP: u64 = 10;
-const NEAR_GROUP_BYTES: u64 = 160 << 20;
+const NEAR_GROUP_BYTES: u64 = 136 << 20;
 
 /// Determines a program completely.
 #[derive(Clone, Copy, Debug)]

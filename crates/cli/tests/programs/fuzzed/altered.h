@@ -141,9 +141,8 @@ static void alter(struct worker *w, struct slot *s) {
     else handle_faults(w, s, from, to);
 }
 
-/* A block is freed, and another of its length is as new: without flags, without content, and in children. */
+/* A block is freed, and the pages of another are as new. Those of a heap may have what an earlier block was given. */
 static void renew(struct worker *w, struct slot *s) {
     replace(w, s);
-    if (!s->p || s->special != NOTHING) return;
-    if (s->is_sole) see_flags(w, s);
+    if (s->p && s->is_sole && s->special == NOTHING && !world.threads_live) see_flags(w, s);
 }

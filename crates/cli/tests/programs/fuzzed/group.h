@@ -1,10 +1,11 @@
 /* Programs that come near the limit of their control group: where the C library's malloc lives, so does another. */
 
-/* The limit is `NEAR_GROUP_BYTES` of the driver. So much may the program have at a time. An allocator may hold
- * an eighth more than was needed, and some huge pages. */
+/* So much may the program have at a time, below `NEAR_GROUP_BYTES` of the driver. Children write at most a quarter of the
+ * budget; the rest is for libraries and page tables. */
 #define GROUP_LIVE (104 * MIB)
+#define GROUP_BUDGET (64 * MIB)
 
-/* Takes all that the program may have, in blocks of a random size, writes them, and frees all or most of them. */
+/* Takes all that the program may have, in blocks of a random size, writes them, and frees them. */
 static void fill_group(struct worker *w) {
     unsigned char *blocks[64];
     size_t left = GROUP_LIVE > live(w) ? GROUP_LIVE - live(w) : 0, len = left / (1 + pick(w, chance(w, 50) ? 3 : 60)) + 1;
