@@ -111,7 +111,7 @@ HELD = {
     "javac-help": "javac --help-extra",
 }
 MIXES = ("beside", "beside-large", "doubling", "copying", "growing", "aligned", "sparse", "sparse-zeroed", "dense-sparse")
-SMALL_MIXES = ("sparse", "phases", "threads", "grow")
+SMALL_MIXES = ("sparse", "phases", "threads", "beside", "grow")
 
 
 @topic("memory")

@@ -1,4 +1,4 @@
-//! How the interposer is linked. Every interposed process pays for its pages and relocations.
+//! How the interposer, and the allocator behind it, are linked. Every interposed process pays for its pages and relocations.
 //!
 //! Code and constants are one mapping. No page becomes read-only after relocation, because the pointers to the next
 //! malloc are in writable memory anyway. GNU ld is preferred: it drops the standard library's panic machinery, which
@@ -8,7 +8,7 @@
 
 use std::process::{Command, Stdio};
 
-fn main() {
+pub(crate) fn main() {
     for argument in ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,--build-id=none"] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }

@@ -1,22 +1,38 @@
-//! How the library is linked. Every process pays for its pages and relocations, as for the interposer's.
+//! How the library is linked: as the interposer, and with mimalloc's calls of the C library redirected.
 
 #![allow(clippy::print_stdout)]
 
+#[path = "../preload/build.rs"]
+mod interposer;
+
+/// What `calls`, `fork` and `region` define for mimalloc.
+const WRAPPED: [&str; 19] = [
+    "__errno_location",
+    "access",
+    "clock_gettime",
+    "close",
+    "getrusage",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "munmap",
+    "open",
+    "prctl",
+    "pthread_mutex_destroy",
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "pthread_setspecific",
+    "read",
+    "sleep",
+    "syscall",
+    "sysinfo",
+];
+
 fn main() {
-    for argument in ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,--build-id=none"] {
-        println!("cargo:rustc-cdylib-link-arg={argument}");
-    }
+    interposer::main();
     // The targets of --wrap are exported. A program that wraps the same functions must not replace them.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
-    // Rust's standard library, which would name them, is not linked. Before glibc 2.34, threads are a library of their
-    // own.
-    for library in ["c", "pthread"] {
-        println!("cargo:rustc-link-lib=dylib={library}");
-    }
-    let locks = ["pthread_mutex_lock", "pthread_mutex_unlock"];
-    let calls = ["mmap", "munmap", "mprotect", "madvise", "prctl", "syscall", "__errno_location"];
-    for function in locks.iter().chain(&calls) {
+    for function in WRAPPED {
         println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={function}");
     }
-    println!("cargo:rerun-if-changed=build.rs");
 }

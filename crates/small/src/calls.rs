@@ -1,15 +1,18 @@
-//! Keeps errno unchanged in calls that succeed, as glibc does. Some of mimalloc's system calls may fail without harm.
+//! mimalloc's calls of the C library that end in the kernel, made by `os::call` instead.
 //!
-//! In: mimalloc's system calls and its accesses to `errno`; the linker redirects both (`--wrap`). Out: the same
-//! calls, whose errors mimalloc finds in a word of its own.
+//! In: the calls, and mimalloc's accesses to `errno`; the linker redirects both (`--wrap`). Out: the same calls, whose
+//! errors mimalloc finds in a word of its own. A library that is preloaded or linked may define the C library's
+//! functions (faketime, uid_wrapper), and such functions call malloc. errno stays as it is, as under glibc's malloc. Some
+//! of mimalloc's system calls may fail without harm.
 //!
 //! All threads share the word. After a failed call it is never 0, so mimalloc sees every failure. If two calls fail
 //! at once, one may be taken for the other; that only affects how mimalloc retries.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use crate::errno::location;
+use faultless_os::call;
+
 use crate::limit;
 
 type Void = *mut c_void;
@@ -21,32 +24,13 @@ static ERROR: AtomicI32 = AtomicI32::new(0);
 const UNCHARGED_BYTES: usize = 1 << 30;
 
 unsafe extern "C" {
-    fn __real_syscall(
-        number: c_long,
-        a: c_long,
-        b: c_long,
-        c: c_long,
-        d: c_long,
-        e: c_long,
-        f: c_long,
-    ) -> c_long;
+    fn __real___errno_location() -> *mut c_int;
 }
 
-/// Makes a system call without changing errno. Returns -1 if it fails; mimalloc's errno then says why.
-fn call(number: c_long, arguments: [c_long; 6]) -> c_long {
-    let location = location();
+/// Sets the calling thread's errno.
+pub(crate) fn set_errno(value: c_int) {
     // SAFETY: the C library's location of this thread's errno is valid.
-    let before = unsafe { *location };
-    let [a, b, c, d, e, f] = arguments;
-    // SAFETY: mimalloc keeps the contract of the call, which ignores arguments that it doesn't have.
-    let answer = unsafe { __real_syscall(number, a, b, c, d, e, f) };
-    if answer == -1 {
-        // SAFETY: as above.
-        ERROR.store(unsafe { *location }, Relaxed);
-        // SAFETY: as above.
-        unsafe { *location = before };
-    }
-    answer
+    unsafe { *__real___errno_location() = value };
 }
 
 #[unsafe(no_mangle)]
@@ -54,26 +38,48 @@ extern "C" fn __wrap___errno_location() -> *mut c_int {
     ERROR.as_ptr()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn __wrap_syscall(
-    number: c_long,
-    a: c_long,
-    b: c_long,
-    c: c_long,
-    d: c_long,
-    e: c_long,
-    f: c_long,
-) -> c_long {
-    call(number, [a, b, c, d, e, f])
+/// Makes a system call. Returns -1 if it fails; mimalloc's errno then says why.
+fn made<const COUNT: usize>(number: c_long, arguments: [usize; COUNT]) -> c_long {
+    // SAFETY: mimalloc keeps the contract of the call.
+    let answer = unsafe { call::raw(number, arguments) };
+    call::errno(answer).map_or(answer as c_long, |errno| {
+        ERROR.store(errno, Relaxed);
+        -1
+    })
 }
 
+/// Defines C functions: the system call of each, and its arguments.
+macro_rules! calls {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty = $number:expr, [$($value:expr),*];)*) => {
+        $(#[unsafe(no_mangle)]
+        extern "C" fn $name($($arg: $kind),*) -> $result {
+            made($number, [$($value as usize),*]) as $result
+        })*
+    };
+}
+
+calls! {
+    __wrap_syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = number, [a, b, c, d, e, f];
+    __wrap_munmap(at: Void, len: usize) -> c_int = libc::SYS_munmap, [at, len];
+    __wrap_mprotect(at: Void, len: usize, rights: c_int) -> c_int = libc::SYS_mprotect, [at, len, rights];
+    __wrap_clock_gettime(clock: c_int, to: Void) -> c_int = libc::SYS_clock_gettime, [clock, to];
+    __wrap_sysinfo(to: Void) -> c_int = libc::SYS_sysinfo, [to];
+    __wrap_getrusage(whose: c_int, to: Void) -> c_int = libc::SYS_getrusage, [whose, to];
+    // Where there is no SYS_open.
+    __wrap_open(path: Void, flags: c_int) -> c_int = libc::SYS_openat, [libc::AT_FDCWD, path, flags];
+    __wrap_access(path: Void, rights: c_int) -> c_int = libc::SYS_faccessat, [libc::AT_FDCWD, path, rights];
+    __wrap_read(file: c_int, to: Void, len: usize) -> isize = libc::SYS_read, [file, to, len];
+    __wrap_close(file: c_int) -> c_int = libc::SYS_close, [file];
+    // mimalloc waits for another thread: the shortest time, as `sleep(0)`.
+    __wrap_sleep(_s: c_uint) -> c_uint = libc::SYS_nanosleep, [&raw const NO_TIME, 0];
+}
+
+static NO_TIME: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+
 #[unsafe(no_mangle)]
-extern "C" fn __wrap_prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
+extern "C" fn __wrap_prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     // A name for a mapping is worth no call that a sandbox may forbid.
-    if option == libc::PR_SET_VMA {
-        return 0;
-    }
-    call(libc::SYS_prctl, [c_long::from(option), a, b, c, d, 0]) as c_int
+    if option == libc::PR_SET_VMA { 0 } else { made(libc::SYS_prctl, [option as usize, a, b, c, d]) as c_int }
 }
 
 #[unsafe(no_mangle)]
@@ -83,7 +89,7 @@ extern "C" fn __wrap_mmap(
     rights: c_int,
     flags: c_int,
     file: c_int,
-    offset: c_long,
+    offset: usize,
 ) -> Void {
     if limit::refuses(len) {
         ERROR.store(libc::ENOMEM, Relaxed);
@@ -91,18 +97,7 @@ extern "C" fn __wrap_mmap(
     }
     // Without the flag the kernel refuses a mapping that exceeds the machine's memory, as it does for glibc.
     let flags = if len > UNCHARGED_BYTES { flags & !libc::MAP_NORESERVE } else { flags };
-    let [rights, flags, file] = [rights, flags, file].map(c_long::from);
-    call(libc::SYS_mmap, [at as c_long, len as c_long, rights, flags, file, offset]) as Void
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn __wrap_munmap(at: Void, len: usize) -> c_int {
-    call(libc::SYS_munmap, [at as c_long, len as c_long, 0, 0, 0, 0]) as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn __wrap_mprotect(at: Void, len: usize, rights: c_int) -> c_int {
-    call(libc::SYS_mprotect, [at as c_long, len as c_long, c_long::from(rights), 0, 0, 0]) as c_int
+    made(libc::SYS_mmap, [at as usize, len, rights as usize, flags as usize, file as usize, offset]) as Void
 }
 
 /// mimalloc advises huge pages for each arena of 1 GiB, as a whole: every page that is touched would make 2 MiB
@@ -112,10 +107,10 @@ extern "C" fn __wrap_mprotect(at: Void, len: usize, rights: c_int) -> c_int {
 /// Any other advice is a purge. mimalloc never takes purged memory for zero, so a purge may be skipped: a program that
 /// confined its system calls may be killed for one that glibc's `free` does not make.
 #[unsafe(no_mangle)]
-extern "C" fn __wrap_madvise(at: Void, len: usize, advice: c_int) -> c_int {
+pub(crate) extern "C" fn __wrap_madvise(at: Void, len: usize, advice: c_int) -> c_int {
     if crate::is_confined() {
         return 0;
     }
     let advice = if advice == libc::MADV_HUGEPAGE { libc::MADV_NOHUGEPAGE } else { advice };
-    call(libc::SYS_madvise, [at as c_long, len as c_long, c_long::from(advice), 0, 0, 0]) as c_int
+    made(libc::SYS_madvise, [at as usize, len, advice as usize]) as c_int
 }

@@ -7,24 +7,23 @@
 //! The interposer decides whether the program keeps another allocator than the C library's. In that case nothing here
 //! is called, and mimalloc is not initialized.
 
-#![cfg_attr(panic = "abort", no_std)]
-
 mod calls;
-mod errno;
 mod fork;
 mod limit;
+mod region;
+#[cfg(panic = "abort")]
+#[path = "../../preload/src/unwind.rs"]
+mod unwind;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
+use faultless_os::page;
 use libmimalloc_sys as mi;
 
 type Void = *mut c_void;
 
-/// Bytes of the first arena, which the interposer supplies. Later mimalloc maps one GiB at a time. mimalloc's
-/// description of an arena takes 0.25 % of it, and every start touches part of that.
-const REGION_BYTES: usize = 64 << 20;
 /// glibc's alignment of every block. mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN_BYTES: usize = 16;
 /// Above this alignment in bytes, mimalloc gives each block a mapping of its own.
@@ -69,37 +68,10 @@ extern "C" fn constructor() {
     limit::apply();
     // SAFETY: no preconditions.
     unsafe { mi::mi_process_init() };
-    take_region();
+    region::take();
     // After the region, so that mimalloc does not reserve an arena for its own data.
     // SAFETY: no preconditions.
     unsafe { _mi_auto_process_init() };
-}
-
-/// Gives mimalloc the interposer's region, and has the interposer call us around fork. Earlier blocks are in mappings
-/// of their own: mimalloc makes no arena before `_mi_auto_process_init`.
-fn take_region() {
-    type Region = extern "C" fn(usize, extern "C" fn(), extern "C" fn()) -> Void;
-    let Some(found) = find(libc::RTLD_DEFAULT, c"faultless_region") else { return };
-    // SAFETY: the interposer exports a function of this type under that name.
-    let region = unsafe { core::mem::transmute::<Void, Region>(found) };
-    let region = region(REGION_BYTES, fork::before, fork::after);
-    if region.is_null() {
-        return;
-    }
-    let (usable, pinned, zero, exclusive, any_node) = (true, false, true, false, -1);
-    // SAFETY: the region is writable, zero and from now on mimalloc's alone.
-    unsafe {
-        mi::mi_manage_os_memory_ex(
-            region,
-            REGION_BYTES,
-            usable,
-            pinned,
-            zero,
-            any_node,
-            exclusive,
-            ptr::null_mut(),
-        )
-    };
 }
 
 extern "C" fn destructor() {
@@ -145,7 +117,7 @@ fn answer(block: Void) -> Void {
 
 #[cold]
 fn refuse() -> Void {
-    errno::set(libc::ENOMEM);
+    calls::set_errno(libc::ENOMEM);
     ptr::null_mut()
 }
 
@@ -286,7 +258,7 @@ fn aligned(align: usize, len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(len: usize) -> Void {
-    aligned(page_bytes(), len)
+    aligned(page::size(), len)
 }
 
 /// pvalloc(3): whole pages.
@@ -295,7 +267,7 @@ pub unsafe extern "C" fn valloc(len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(len: usize) -> Void {
-    let page = page_bytes();
+    let page = page::size();
     len.checked_next_multiple_of(page).map_or_else(refuse, |bytes| aligned(page, bytes))
 }
 
@@ -318,16 +290,4 @@ fn is_glibc() -> bool {
         unsafe { libc::dlerror() };
     }
     !found.is_null()
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: no preconditions.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-}
-
-#[cfg(panic = "abort")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: no preconditions.
-    unsafe { libc::abort() }
 }

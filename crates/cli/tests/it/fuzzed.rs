@@ -4,7 +4,7 @@
 //! some seconds, each program under one or two policies. `FAULTLESS_FUZZ_BASE=N` starts with another seed.
 //!
 //! Guards against combinations that other tests do not cover: fork, threads, signals, limits, locked and
-//! protected pages, and ways to exit. The last tests guard against a search that finds nothing because it
+//! protected pages, limits of control groups, and ways to exit. The last tests guard against a search that finds nothing because it
 //! tests nothing.
 
 #![allow(clippy::print_stderr, reason = "the long search prints what it does")]
@@ -14,8 +14,11 @@ mod driver;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use faultless_wants as wants;
+
+use crate::interposed::group::MemoryGroup;
 use crate::interposed::{MORE_POLICIES, POLICIES, compile, compile_with};
-use driver::{Difference, Driver, Environment, Policy, Seed, Under};
+use driver::{ALTERED, Difference, Driver, Environment, NEAR_GROUP, Policy, Seed, Under};
 
 /// Left out: with these, mlockall(2) also counts the addresses of mimalloc's first arena, as the help of
 /// `run` says.
@@ -54,7 +57,7 @@ fn search(driver: Driver, policies: &[Policy], seconds: u64) {
     let some = |seed: u64| -> Vec<&dyn Under> {
         let count = if is_long { policies.len() } else { 1 + seed as usize % 2 };
         // The numbers of policies and of profiles have no common divisor, so in time each meets each.
-        (0..count).map(|at| &policies[(seed as usize + at * 8) % policies.len()] as &dyn Under).collect()
+        (0..count).map(|at| &policies[(seed as usize + at) % policies.len()] as &dyn Under).collect()
     };
     let most = if is_long { 20 } else { 3 };
     let (tried, differences) = driver.search(first, Duration::from_secs(seconds), most, some);
@@ -95,6 +98,24 @@ fn planted(mistake: &str, nth: fn(u64) -> Seed) {
 /// Many requests in a short time.
 fn blocks(seed: u64) -> Seed {
     Seed { seed, operations: 150, profile: seed % 2 }
+}
+
+fn altered(seed: u64) -> Seed {
+    Seed { seed, operations: 60, profile: ALTERED }
+}
+
+fn near_group(seed: u64) -> Seed {
+    Seed { seed, operations: 60, profile: NEAR_GROUP }
+}
+
+#[test]
+fn what_an_allocator_keeps_is_found() {
+    planted("PAGES_STAY_ALTERED", altered);
+    planted("THREAD_STAYS", Seed::nth);
+    match MemoryGroup::new(1 << 30) {
+        Ok(_) => planted("MEMORY_STAYS", near_group),
+        Err(why) => wants::missing_feature("memory control groups", why),
+    }
 }
 
 #[test]

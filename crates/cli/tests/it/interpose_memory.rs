@@ -51,6 +51,13 @@ fn what_growing_vectors_free_is_not_kept_beyond_the_need() {
 }
 
 #[test]
+fn vectors_that_grow_in_turn_are_known_by_their_untouched_ends() {
+    for policy in ["base", "thp"] {
+        is_near_glibcs("in-turn", &["--decay", "300ms", "--policy", policy], 8);
+    }
+}
+
+#[test]
 fn huge_pages_do_not_fill_gaps() {
     is_near_glibcs("aligned", &["--decay", "300ms"], 8);
 }

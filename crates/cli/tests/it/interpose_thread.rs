@@ -7,7 +7,7 @@ use std::process::Command;
 
 use faultless_wants as wants;
 
-use crate::interposed::{Case, compile, ended, run};
+use crate::interposed::{Case, SMALL, compile, ended, run};
 
 /// What the thread may call of the C library: what compilers make of copies and comparisons. Nobody hooks these for
 /// their effect.
@@ -20,9 +20,9 @@ const POLICIES: [&[&str]; 3] = [
     &["--prefault", "ahead", "--scrub", "ahead", "--stock", "4M-64M", "--decay", "200ms"],
 ];
 
-/// The functions that the interposer takes from other libraries.
-fn imported() -> Option<Vec<String>> {
-    let listed = Command::new("nm").args(["-D", "--undefined-only", env!("FAULTLESS_PRELOAD")]).output();
+/// The functions that a library takes from others.
+fn imported(library: &str) -> Option<Vec<String>> {
+    let listed = Command::new("nm").args(["-D", "--undefined-only", library]).output();
     let listed = match listed {
         Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
         other => {
@@ -39,7 +39,7 @@ fn the_thread_calls_no_function_that_another_library_may_define() {
     if cfg!(not(target_arch = "x86_64")) {
         return wants::missing_feature("hooks.c", "written for x86-64");
     }
-    let Some(imported) = imported() else { return };
+    let Some(imported) = imported(env!("FAULTLESS_PRELOAD")) else { return };
     // dlsym would call itself. syscall is the interposer's own, and calls the next one.
     let hooked =
         imported.iter().map(String::as_str).filter(|name| !ALLOWED.contains(name) && *name != "dlsym");
@@ -58,6 +58,7 @@ fn the_thread_calls_no_function_that_another_library_may_define() {
 #[test]
 fn libraries_that_wrap_the_c_library_work() {
     let Some(program) = compile("works_behind.c", &[]) else { return };
+    let Some(forking) = compile("fork_threads.c", &["-pthread"]) else { return };
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     for (name, package) in [
         ("faketime/libfaketime.so.1", "faketime"),
@@ -69,11 +70,41 @@ fn libraries_that_wrap_the_c_library_work() {
             wants::missing_package(package, format_args!("no {name} in {folders:?}"));
             continue;
         };
+        let works = |program, options: &[&str]| {
+            let case = Case::pooled(program, options).env("LD_PRELOAD", &library).env("UID_WRAPPER", "1");
+            assert_eq!(run(case.env("FAKETIME", "-100d")).stdout, "ok\n", "{name} {options:?}");
+        };
         for options in POLICIES {
-            let case = Case::pooled(&program, options).env("LD_PRELOAD", &library).env("FAKETIME", "-100d");
-            assert_eq!(run(case).stdout, "ok\n", "{name} {options:?}");
+            works(&program, options);
         }
+        works(&program, SMALL);
+        works(&forking, SMALL);
     }
+}
+
+#[test]
+fn mimalloc_calls_no_function_that_ends_in_the_kernel() {
+    const ALLOWED: [&str; 15] = [
+        // What mimalloc prints is asked for. sysconf(3) gives the length of a page.
+        "__environ",
+        "__errno_location",
+        "dlerror",
+        "dlsym",
+        "environ",
+        "fputs",
+        "memcpy",
+        "memset",
+        "pthread_key_create",
+        "pthread_key_delete",
+        "pthread_setspecific",
+        "stderr",
+        "stdout",
+        "strtol",
+        "sysconf",
+    ];
+    let Some(imported) = imported(env!("FAULTLESS_SMALL")) else { return };
+    let others: Vec<_> = imported.iter().filter(|name| !ALLOWED.contains(&name.as_str())).collect();
+    assert!(!imported.is_empty() && others.is_empty(), "{others:?}");
 }
 
 #[test]

@@ -8,32 +8,35 @@
  * left as (`is_sole`), content that nobody wrote, blocks of another thread after fork. */
 #include "fuzzed/world.h"
 #include "fuzzed/blocks.h"
+#include "fuzzed/calls.h"
 #include "fuzzed/pages.h"
+#include "fuzzed/altered.h"
 #include "fuzzed/limits.h"
+#include "fuzzed/group.h"
 #include "fuzzed/processes.h"
 #include "fuzzed/threads.h"
 #include "fuzzed/endings.h"
 #include <sys/sysinfo.h>
 
-enum { BLOCKS, SMALL, LARGE, PAGES, FORKS, THREADS, LIMITS, SIGNALS, MIXED };
-
 enum operation {
-    ALLOCATE, RESIZE, RELEASE, WRITE, USABLE, CORNER, OVERSIZE, TOUCH, REPLACE, FORK, CONFINED, UNSHARED, SPAWN, PHASE, COLLECT,
-    LOCK_ALL, PROCESS, LOOK, SIGNAL, ALARM, LIMIT_MEMORY, MEET_LIMIT, LIMIT_PROCESSES, LOCK_LIMIT, IDLE, OPERATIONS
+    ALLOCATE, RESIZE, RELEASE, WRITE, USABLE, CORNER, OVERSIZE, TOUCH, ALTER, REPLACE, FORK, CONFINED, UNSHARED, SPAWN, PHASE, COLLECT,
+    LOCK_ALL, PROCESS, LOOK, SIGNAL, ALARM, LIMIT_MEMORY, MEET_LIMIT, LIMIT_PROCESSES, LOCK_LIMIT, IDLE, FILL, OPERATIONS
 };
 
 /* How often each profile does what. The memory operations of all are as in the first row, but for their weight. */
 static const unsigned char weights[PROFILES][OPERATIONS] = {
-    /*          al  re fr  wr us co ov to rp fo cf us sp ph cl la pr lo si al lm ml lp ll id */
-    [BLOCKS] = {40, 30, 10, 10, 3, 4, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 3},
-    [SMALL] = {40, 30, 12, 10, 4, 4, 0, 5, 0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1},
-    [LARGE] = {30, 20, 10, 15, 3, 2, 15, 10, 5, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4},
-    [PAGES] = {20, 8, 8, 6, 1, 1, 1, 40, 20, 2, 0, 0, 0, 0, 0, 3, 1, 1, 0, 0, 0, 0, 0, 0, 3},
-    [FORKS] = {20, 8, 6, 6, 1, 1, 1, 20, 8, 8, 3, 3, 3, 0, 0, 1, 2, 2, 1, 0, 0, 0, 0, 0, 3},
-    [THREADS] = {20, 10, 10, 8, 2, 2, 1, 6, 2, 2, 0, 1, 1, 8, 4, 0, 1, 2, 0, 1, 0, 0, 0, 0, 2},
-    [LIMITS] = {20, 8, 8, 6, 1, 3, 0, 16, 8, 3, 1, 0, 0, 0, 0, 4, 1, 2, 0, 0, 5, 8, 3, 3, 3},
-    [SIGNALS] = {20, 10, 8, 8, 2, 2, 1, 6, 3, 2, 0, 1, 1, 2, 2, 0, 2, 3, 6, 5, 0, 0, 0, 0, 2},
-    [MIXED] = {20, 10, 8, 8, 2, 3, 3, 16, 6, 3, 1, 1, 1, 2, 1, 2, 2, 2, 2, 1, 0, 0, 0, 0, 3},
+    /*          al  re fr  wr us co ov to at rp fo cf us sp ph cl la pr lo si al lm ml lp ll id fi */
+    [BLOCKS] = {40, 30, 10, 10, 3, 4, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 3, 0},
+    [SMALL] = {40, 30, 12, 10, 4, 4, 0, 5, 3, 0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0},
+    [LARGE] = {30, 20, 10, 15, 3, 2, 15, 10, 5, 5, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 0},
+    [PAGES] = {20, 8, 8, 6, 1, 1, 1, 40, 20, 20, 2, 0, 0, 0, 0, 0, 3, 1, 1, 0, 0, 0, 0, 0, 0, 3, 0},
+    [FORKS] = {20, 8, 6, 6, 1, 1, 1, 20, 10, 8, 8, 3, 3, 3, 0, 0, 1, 2, 2, 1, 0, 0, 0, 0, 0, 3, 0},
+    [THREADS] = {20, 10, 10, 8, 2, 2, 1, 6, 4, 2, 2, 0, 1, 1, 8, 4, 0, 1, 2, 0, 1, 0, 0, 0, 0, 2, 0},
+    [LIMITS] = {20, 8, 8, 6, 1, 3, 0, 16, 6, 8, 3, 1, 0, 0, 0, 0, 4, 1, 2, 0, 0, 5, 8, 3, 3, 3, 0},
+    [SIGNALS] = {20, 10, 8, 8, 2, 2, 1, 6, 3, 3, 2, 0, 1, 1, 2, 2, 0, 2, 3, 6, 5, 0, 0, 0, 0, 2, 0},
+    [MIXED] = {20, 10, 8, 8, 2, 3, 3, 16, 8, 6, 3, 1, 1, 1, 2, 1, 2, 2, 2, 2, 1, 0, 0, 0, 0, 3, 0},
+    [ALTERED] = {16, 4, 6, 10, 1, 0, 0, 24, 24, 24, 6, 1, 1, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0},
+    [GROUP] = {24, 16, 12, 16, 1, 1, 0, 4, 4, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 12},
 };
 
 static enum operation some_operation(struct worker *w) {
@@ -56,7 +59,8 @@ static void use_slot(struct worker *w, struct slot *s, enum operation operation)
     switch (operation) {
     case RELEASE: leave_or_end(w, s), release(w, s); return;
     case TOUCH: touch_pages(w, s); return;
-    case REPLACE: replace(w, s); return;
+    case ALTER: alter(w, s); return;
+    case REPLACE: renew(w, s); return;
     default: end_special(w, s);
     }
     switch (operation) {
@@ -70,6 +74,7 @@ static void use_slot(struct worker *w, struct slot *s, enum operation operation)
 
 static void operate(struct worker *w, enum operation operation) {
     struct slot *s = &w->slots[pick(w, SLOTS)];
+    some_route(w);
     int is_alone = w->id == 0 && world.threads_live == 0;
     if (operation <= REPLACE) {
         use_slot(w, s, operation);
@@ -81,6 +86,7 @@ static void operate(struct worker *w, enum operation operation) {
     case UNSHARED: fork_unshared(w); return;
     case SPAWN: spawn_child(w); return;
     case IDLE: idle(w); return;
+    case FILL: fill_group(w); return;
     default: if (!is_alone) return;
     }
     switch (operation) {
@@ -108,7 +114,7 @@ static void run_operations(struct worker *w, int count) {
 /* Where blocks may be freed with changed pages, the C library maps all of them by themselves: from 4 KiB on, and without a gap
  * at the end of the heap, so that 12 smaller blocks can't leave one of 512 KiB in it. musl does so from 128 KiB on anyway. */
 static void settle(void) {
-    world.is_fixed = world.profile == PAGES || world.profile == LIMITS || world.profile == FORKS || mixed(world.seed) % 2;
+    world.is_fixed = world.profile == PAGES || world.profile == LIMITS || world.profile == FORKS || world.profile >= ALTERED || mixed(world.seed) % 2;
 #ifdef __GLIBC__
     if (world.is_fixed) mallopt(M_MMAP_THRESHOLD, 4096), mallopt(M_TOP_PAD, 0);
 #endif
@@ -136,8 +142,9 @@ static void prepare_world(void) {
     world.machine_bytes = (info.totalram + info.totalswap) * info.mem_unit;
     world.overcommit = read_overcommit();
     world.len_max = world.profile == SMALL || world.profile == THREADS ? 6 * MIB : 404 * MIB;
-    if (world.profile == FORKS || world.profile == SIGNALS) world.len_max = 48 * MIB;
+    if (world.profile == FORKS || world.profile == SIGNALS || world.profile >= ALTERED) world.len_max = 48 * MIB;
     world.live_max = 700 * MIB < world.machine_bytes / 8 ? 700 * MIB : world.machine_bytes / 8;
+    if (world.profile == GROUP) world.live_max = GROUP_LIVE;
     world.is_alone = world.profile == LIMITS;
     if (world.is_alone) become_nobody();
     world.is_user = geteuid() != 0;
@@ -157,13 +164,14 @@ int main(int count, char **words) {
     settle();
     prepare_world();
     sigaction(SIGSEGV, &fault, NULL);
+    sigaction(SIGBUS, &fault, NULL);
     atexit(at_exit_last);
     atexit(at_exit_first);
     at_quick_exit(at_quick_exit_only);
     pthread_key_create(&last_block, free_last);
     is_ours = 1;
     w->state = mixed(world.seed * PROFILES + world.profile);
-    w->budget = world.is_quiet ? 24 * MIB : 128 * MIB;
+    w->budget = world.is_quiet ? 24 * MIB : world.profile == GROUP ? GROUP_BUDGET : 128 * MIB;
     run_operations(w, atoi(words[2]));
     end_program(w);
     return status_of();

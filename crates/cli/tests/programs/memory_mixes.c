@@ -48,6 +48,24 @@ static void copying(void) {
   free(old);
 }
 
+// Ten vectors that are filled in turn and grow by half, by a new block and a copy.
+static void in_turn(void) {
+  char *vectors[10] = {0};
+  size_t room[10] = {0};
+  for (size_t len = 0, step = 1 << 20; len < 40u << 20; len += step)
+    for (int at = 0; at < 10; at++) {
+      if (len + step > room[at]) {
+        room[at] = room[at] ? room[at] + room[at] / 2 : 2 << 20;
+        char *grown = malloc(room[at]);
+        if (len) memcpy(grown, vectors[at], len);
+        free(vectors[at]);
+        vectors[at] = grown;
+      }
+      memset(vectors[at] + len, 1, step);
+    }
+  for (int at = 0; at < 10; at++) free(vectors[at]);
+}
+
 // Each block is a little larger than the one freed before it.
 static void growing(void) {
   char *old = NULL;
@@ -95,6 +113,7 @@ int main(int count, char **words) {
   else if (!strcmp(mix, "beside-large")) beside(500, 800 << 10);
   else if (!strcmp(mix, "doubling")) doubling();
   else if (!strcmp(mix, "copying")) copying();
+  else if (!strcmp(mix, "in-turn")) in_turn();
   else if (!strcmp(mix, "growing")) growing();
   else if (!strcmp(mix, "aligned")) aligned();
   else if (!strcmp(mix, "sparse")) sparse(0);

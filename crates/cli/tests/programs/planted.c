@@ -1,6 +1,7 @@
 /* An allocator in front of the C library's with one mistake, named by a macro, to see that the search of tests/fuzzed.rs finds it. */
 #define _GNU_SOURCE
 #include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -32,5 +33,39 @@ void free(void *block) {
     if (block && is_time(500))
         for (;;) pause();
     __libc_free(block);
+}
+#endif
+
+#ifdef PAGES_STAY_ALTERED
+/* The last large block that was freed comes again, with its pages as they are. */
+static void *kept;
+
+void free(void *block) {
+    if (block && malloc_usable_size(block) >= 512 << 10) block = __atomic_exchange_n(&kept, block, __ATOMIC_SEQ_CST);
+    __libc_free(block);
+}
+
+void *malloc(size_t len) {
+    void *block = len < 512 << 10 ? NULL : __atomic_exchange_n(&kept, NULL, __ATOMIC_SEQ_CST);
+    if (block && malloc_usable_size(block) - len < 4096) return block;
+    __libc_free(block);
+    return __libc_malloc(len);
+}
+#endif
+
+#ifdef MEMORY_STAYS
+void free(void *block) {
+    if (block && malloc_usable_size(block) < 64 << 10) __libc_free(block);
+}
+#endif
+
+#ifdef THREAD_STAYS
+static void *stay(void *argument) {
+    for (;;) pause();
+}
+
+__attribute__((constructor)) static void start(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, stay, NULL);
 }
 #endif

@@ -45,6 +45,24 @@ static void *take_in_thread(void *_) {
     return 0;
 }
 
+static pthread_barrier_t all_have;
+
+/* Blocks of all small sizes, a few MiB in all. */
+static void *hold_in_thread(void *seed) {
+    unsigned long own = state + (unsigned long)seed, sum = 0;
+    char *held[3000];
+    int count = 0;
+    for (; sum < 1800 << 10; count++) {
+        own ^= own << 13, own ^= own >> 7, own ^= own << 17;
+        unsigned long len = (16ul << own % 12) + (own >> 32) % (16ul << own % 12);
+        held[count] = memset(malloc(len), 1, len);
+        sum += len;
+    }
+    pthread_barrier_wait(&all_have);
+    while (count) free(held[--count]);
+    return 0;
+}
+
 /* No calls but those that glibc's malloc makes in one thread. */
 static int confine(void) {
     struct sock_filter filter[] = {
@@ -96,6 +114,11 @@ int main(int count, char **words) {
         pthread_create(&thread, 0, take_in_thread, 0);
         pthread_join(thread, 0);
         leave(COUNT, 0);
+    } else if (strcmp(way, "beside") == 0) { /* eight threads at a time */
+        pthread_t threads[8];
+        pthread_barrier_init(&all_have, 0, 8);
+        for (long at = 0; at < 8; at++) pthread_create(&threads[at], 0, hold_in_thread, (void *)at);
+        for (int at = 0; at < 8; at++) pthread_join(threads[at], 0);
     } else if (strcmp(way, "grow") == 0) { /* texts that grow to different lengths, touched as they grow */
         take(4000, 64, 0, 64);
         for (long len = 128; len <= 32768; len *= 2) {

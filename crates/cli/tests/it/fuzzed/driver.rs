@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::interposed::group::MemoryGroup;
 use crate::interposed::{Case, faultless, finish, how};
 
-/// As `PROFILES` in `programs/fuzzed.c`.
-pub(crate) const PROFILES: u64 = 9;
+/// As `PROFILES` in `programs/fuzzed/world.h`.
+pub(crate) const PROFILES: u64 = 11;
 /// Within this a program ends, whatever the machine does meanwhile; and within so many times what it takes as it is.
 const LEAST_LIMIT: Duration = Duration::from_secs(120);
 const TIMES_PLAIN: u32 = 20;
@@ -21,6 +21,12 @@ const TIMES_PLAIN: u32 = 20;
 const LEAST_TRIED: u64 = PROFILES;
 /// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
 const GROUP_SHARE: u64 = 3;
+
+/// As in the programs: they alter pages of their blocks.
+pub(crate) const ALTERED: u64 = 9;
+/// As `GROUP` in the programs: such a program has a control group of its own, and comes near its limit.
+pub(crate) const NEAR_GROUP: u64 = 10;
+const NEAR_GROUP_BYTES: u64 = 136 << 20;
 
 /// Determines a program completely.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +145,8 @@ impl Driver {
         if !self.without.is_empty() {
             case = case.env("FUZZED_WITHOUT", self.without);
         }
-        if let Some(group) = &self.group {
+        let near = (seed.profile == NEAR_GROUP).then(|| MemoryGroup::new(NEAR_GROUP_BYTES).ok()).flatten();
+        if let Some(group) = near.as_ref().or(self.group.as_ref()) {
             case = case.group(group.path());
         }
         let begin = Instant::now();

@@ -23,9 +23,81 @@ static void end_by_signal(int number) {
     for (;;) kill(getpid(), number), pause();
 }
 
+/* The process ends by the kernel's call, with a status. */
+static void end_directly(struct worker *w, int status) {
+    if (chance(w, 50)) syscall(SYS_exit_group, status);
+    instruction(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+/* The program itself once more. */
+static void become_another(struct worker *w, const char *word) {
+    char seed[24], *words[] = {"fuzzed", seed, "12", "0", (char *)word, NULL};
+    snprintf(seed, sizeof seed, "%zu", pick(w, 1 << 30));
+    execv("/proc/self/exe", words);
+    _exit(95);
+}
+
+static void exit_in_handler(void) { exit(status_of()); }
+static void exit_in_destructor(void *block) { free(block), exit(status_of()); }
+static void exit_by_signal(int number) { exit(status_of() + number % 2); }
+
+static void *end_from_thread(void *way) {
+    struct worker *w = &workers[0];
+    void *volatile block = malloc(2 * MIB);
+    free(block);
+    switch ((intptr_t)way) {
+    case 0: exit(status_of());
+    case 1: quick_exit(status_of());
+    case 2: abort();
+    case 3: end_directly(w, status_of()); break;
+    case 4: become_another(w, NULL); break;
+    case 5: signal(SIGSEGV, SIG_DFL), *(volatile char *)16 = 1; break;
+    case 6: _exit(status_of());
+    default: {
+        pthread_key_t key;
+        pthread_key_create(&key, exit_in_destructor);
+        pthread_setspecific(key, malloc(700 * KIB));
+    }
+    }
+    return NULL;
+}
+
+/* The thread does one thing with the first one's numbers, and the first one waits for the end. */
+static void end_in_thread(struct worker *w, int count) {
+    pthread_t thread;
+    int way = pick(w, count);
+    say(w, "end in thread %d", way);
+    world.threads_live = 1;
+    if (start_thread(&thread, NULL, end_from_thread, (void *)(intptr_t)way)) _exit(94);
+    for (;;) pause();
+}
+
+static void *allocate_forever(void *argument) {
+    uint64_t state = mixed((uintptr_t)argument + 1);
+    unsigned char *blocks[8] = {0};
+    for (;; state = mixed(state + 1)) {
+        unsigned char **p = &blocks[state % 8];
+        free(*p);
+        *p = state / 8 % 2 ? malloc(1 + state / 16 % (3 * MIB)) : calloc(1, 1 + state / 16 % MIB);
+        if (*p) **p = 1;
+    }
+    return NULL;
+}
+
+/* Other threads allocate on until the process is gone. */
+static void start_busy_threads(void) {
+    pthread_t thread;
+    for (intptr_t count = 0; count < 3; count++)
+        if (start_thread(&thread, NULL, allocate_forever, (void *)count)) _exit(94);
+    world.threads_live = 3;
+    struct timespec time = {0, 1000000};
+    nanosleep(&time, NULL);
+}
+
 /* A forked child's end. Behind pthread_exit is nobody, also where the fork was a thread's: the process ends with its last thread. */
 static void end_child(struct worker *w) {
-    size_t way = pick(w, is_without("pthread_exit") ? 7 : 8);
+    size_t way = pick(w, 13);
+    if (is_without("pthread_exit") && way == 7) way = 0;
     say(w, "child's end %zu", way);
     switch (way) {
     case 0: case 1: case 2: _exit(20 + pick(w, 10));
@@ -34,9 +106,30 @@ static void end_child(struct worker *w) {
         _exit(50);
     case 5: end_by_signal(SIGTERM);
     case 6: end_by_signal(SIGKILL);
-    default:
+    case 7:
         if (w->id == 0) pthread_exit(NULL);
         _exit(51);
+    case 8: end_directly(w, 52);
+    case 9: abort();
+    case 10: become_another(w, "silent");
+    case 11:
+        if (w->id == 0 && !world.is_alone) end_in_thread(w, 7);
+        _exit(53);
+    default:
+        if (w->id == 0) quick_exit(54);
+        _exit(54);
+    }
+}
+
+/* The kernel takes the status of a process from its last thread: the first one must be gone. */
+static void await_main(void) {
+    char text[64] = "";
+    const char *state = NULL;
+    while (!state || state[2] != 'Z') {
+        int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+        if (read(file, text, sizeof text - 1) < 0) _exit(99);
+        close(file);
+        state = strrchr(text, ')');
     }
 }
 
@@ -54,8 +147,16 @@ static void *outlive_main(void *way) {
     case 8: pthread_exit(w);
     case 9: exit(status_of());
     case 10: end_by_signal(SIGTERM);
+    case 16:
+        await_main();
+        /* So much freed memory gives an allocator work to do beside the program's threads. */
+        free(memset(malloc(48 * MIB), 1, 48 * MIB));
+        syscall(SYS_exit, status_of());
+        break;
+    case 17: become_another(w, NULL); break;
     default: _exit(status_of());
     }
+    return NULL;
 }
 
 static void end_without_main(struct worker *w, int way) {
@@ -71,10 +172,10 @@ static void end_without_main(struct worker *w, int way) {
 
 /* Chosen by the seed alone, so that a shorter sequence ends in the same way. */
 static void end_program(struct worker *w) {
-    int way = mixed(world.seed * 31 + 7) % (world.is_quiet ? 4 : 16);
+    int way = mixed(world.seed * 31 + 7) % (world.is_quiet ? 4 : 26);
     if (is_without("pthread_exit") && (way == 4 || way >= 7)) way = 1;
     stop_alarm();
-    if (world.is_alone && way >= 7) way %= 7;
+    if ((world.is_alone || world.profile == GROUP) && way >= 7) way %= 7;
     if (world.is_locked) lock_all(w);
     say(w, "end %d, elsewhere %d", way, elsewhere);
     w->state = mixed(world.seed + 5);
@@ -94,12 +195,26 @@ static void end_program(struct worker *w) {
         setitimer(ITIMER_REAL, &soon, NULL);
         for (;;) pause();
     }
-    case 14: {
-        char seed[24], *words[] = {"fuzzed", seed, "12", "0", NULL};
-        snprintf(seed, sizeof seed, "%zu", pick(w, 1 << 30));
-        execv("/proc/self/exe", words);
-        _exit(95);
-    }
+    case 14: become_another(w, NULL);
+    case 16: case 17: end_without_main(w, way);
+    case 18: case 19: end_in_thread(w, 8);
+    case 20: end_directly(w, status_of());
+    case 21: atexit(exit_in_handler), exit(1);
+    case 22: handle_by(SIGUSR1, exit_by_signal), raise(SIGUSR1);
+    case 23:
+        pthread_key_create(&last_block, exit_in_destructor);
+        pthread_setspecific(last_block, malloc(3 * MIB));
+        pthread_exit(NULL);
+    case 24: case 25:
+        start_busy_threads();
+        switch (pick(w, 6)) {
+        case 0: exit(status_of());
+        case 1: quick_exit(status_of());
+        case 2: become_another(w, NULL);
+        case 3: end_by_signal(SIGTERM);
+        case 4: end_directly(w, status_of());
+        default: return;
+        }
     default:
         for (int at = 0; at < SLOTS; at++) {
             struct slot *s = &w->slots[at];

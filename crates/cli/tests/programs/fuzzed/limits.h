@@ -1,5 +1,4 @@
 /* Operations on the process as a whole; only while it has one thread. */
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -58,10 +57,12 @@ static void on_signal(int number) {
     elsewhere += !is_ours;
 }
 
-static void handle(int number) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+static void handle_by(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(number, &action, NULL);
 }
+
+static void handle(int number) { handle_by(number, on_signal); }
 
 /* The thread is one of the program's: from now on it may get signals. It began with all of them blocked. */
 static void begin_thread(void) {

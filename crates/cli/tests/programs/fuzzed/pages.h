@@ -1,6 +1,5 @@
 /* What programs do to whole pages inside their blocks. Some of it lasts until the block is freed: under the C library alone
  * it goes with the block's mapping, so the next block must not have it. */
-#include <sys/syscall.h>
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
@@ -24,9 +23,6 @@
 static const char *const special_names[] = {"nothing", "no access", "read only", "guarded", "not forked", "wiped", "locked",
                                             "private file", "shared file"};
 
-/* 0, or the errno of a call that failed. */
-static int outcome(int result) { return result == 0 ? 0 : errno; }
-
 /* Some whole pages of a block. How many there are at least, wherever it begins: where it does is the allocator's business. */
 static int some_pages(struct worker *w, struct slot *s, size_t *from, size_t *to) {
     size_t page = world.page, count = s->len < page ? 0 : (s->len - page + 1) / page;
@@ -37,19 +33,13 @@ static int some_pages(struct worker *w, struct slot *s, size_t *from, size_t *to
     return 1;
 }
 
-static int advise(struct slot *s, size_t from, size_t to, int advice) {
-    return outcome(madvise(s->p + from, to - from, advice));
-}
-
-static int unlock(struct slot *s, size_t from, size_t to) { return outcome(munlock(s->p + from, to - from)); }
-
 /* Whether so much more may be locked: a user may lock a little, and the program counts that only while it has one thread. */
 static int may_lock(size_t bytes) {
     if (!world.is_user) return 1;
     return world.is_alone && world.locked + bytes <= world.lock_limit;
 }
 
-/* A new mapping over these pages; for a file's the pattern of `key`. */
+/* A new mapping over these pages; for a file's the pattern of `key`. Other mappings are moved there, or are new there. */
 static int map_over(struct slot *s, size_t from, size_t to, int flags, uint64_t key) {
     int file = -1;
     if (key) {
@@ -61,12 +51,21 @@ static int map_over(struct slot *s, size_t from, size_t to, int flags, uint64_t 
         fill(all, &e);
         munmap(all, to - from);
     }
-    void *p = mmap(s->p + from, to - from, PROT_READ | PROT_WRITE, flags | (key ? 0 : MAP_ANONYMOUS), file, 0);
-    int error = p == MAP_FAILED ? errno : 0;
+    int is_moved = key % 4 == 1, error = 0;
+    void *p = map(is_moved ? NULL : s->p + from, to - from, is_moved ? flags & ~MAP_FIXED : flags, file);
+    if (p == MAP_FAILED) error = errno;
+    else if (is_moved && !(error = move(p, to - from, s->p + from))) p = s->p + from;
     if (p != MAP_FAILED && p != s->p + from) munmap(p, to - from), error = EEXIST; /* an old kernel with NOREPLACE */
     if (file >= 0) close(file);
     if (error == 0) know(s, (struct extent){from, to - from, 0, from, key});
     return error;
+}
+
+static void be_special(struct slot *s, enum special special, size_t from, size_t to) {
+    s->special = special;
+    s->is_unseen = route == BY_INSTRUCTION;
+    s->from = from;
+    s->to = to;
 }
 
 static int begin_special(struct slot *s, enum special special, size_t from, size_t to, uint64_t key) {
@@ -74,21 +73,19 @@ static int begin_special(struct slot *s, enum special special, size_t from, size
     size_t len = to - from;
     int error;
     switch (special) {
-    case NO_ACCESS: error = outcome(mprotect(p, len, PROT_NONE)); break;
-    case READ_ONLY: error = outcome(mprotect(p, len, PROT_READ)); break;
+    case NO_ACCESS: error = protect(p, len, PROT_NONE); break;
+    case READ_ONLY: error = protect(p, len, PROT_READ); break;
     case GUARDED: error = advise(s, from, to, MADV_GUARD_INSTALL); break;
     case NOT_FORKED: error = advise(s, from, to, MADV_DONTFORK); break;
     case WIPED: error = advise(s, from, to, MADV_WIPEONFORK); break;
-    case LOCKED: error = outcome(mlock(p, len)); break;
+    case LOCKED: error = lock(p, len, key % 4 == 1); break;
     case FILE_PRIVATE: error = map_over(s, from, to, MAP_PRIVATE | MAP_FIXED, key); break;
     default: error = map_over(s, from, to, MAP_SHARED | MAP_FIXED, key);
     }
     if (error) return error;
     if (special == GUARDED) forget(s, from, to);
     if (special == LOCKED) world.locked += len;
-    s->special = special;
-    s->from = from;
-    s->to = to;
+    be_special(s, special, from, to);
     return 0;
 }
 
@@ -100,7 +97,7 @@ static void end_special(struct worker *w, struct slot *s) {
     if (special == NOTHING) return;
     int error = 0;
     switch (special) {
-    case NO_ACCESS: case READ_ONLY: error = outcome(mprotect(p, len, PROT_READ | PROT_WRITE)); break;
+    case NO_ACCESS: case READ_ONLY: error = protect(p, len, PROT_READ | PROT_WRITE); break;
     case GUARDED: error = advise(s, s->from, s->to, MADV_GUARD_REMOVE); break;
     case NOT_FORKED: error = advise(s, s->from, s->to, MADV_DOFORK); break;
     case WIPED: error = advise(s, s->from, s->to, MADV_KEEPONFORK); break;
@@ -114,10 +111,11 @@ static void end_special(struct worker *w, struct slot *s) {
     check(w, s, 0);
 }
 
-/* Before a block is freed: what its pages are may stay where they certainly go with it. */
+/* Before a block is freed: what its pages are may stay where they certainly go with it, and no instruction of the
+ * program's own made it: the help of `run` says so. */
 static void leave_or_end(struct worker *w, struct slot *s) {
     if (s->special == NOTHING) return;
-    if (!s->is_sole || chance(w, 35) || is_without("leave")) {
+    if (!s->is_sole || s->is_unseen || chance(w, 35) || is_without("leave")) {
         end_special(w, s);
         return;
     }
@@ -133,7 +131,7 @@ static void probe_special(struct worker *w, struct slot *s) {
     check(w, s, 0);
 }
 
-/* Advices that change no content and need no undoing. Whether MADV_COLLAPSE finds a huge page is chance. */
+/* Advices that change no content and need no undoing, unless the allocator can't see them. Whether MADV_COLLAPSE finds a huge page is chance. */
 static void harmless(struct worker *w, struct slot *s, size_t from, size_t to) {
     static const int advices[] = {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_HUGEPAGE, MADV_NOHUGEPAGE,
         MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_DONTDUMP, MADV_DODUMP, MADV_COLD, MADV_PAGEOUT, MADV_POPULATE_READ,
@@ -142,15 +140,16 @@ static void harmless(struct worker *w, struct slot *s, size_t from, size_t to) {
     if (advice == MADV_POPULATE_WRITE && !spend(w, to - from)) return;
     int error = advise(s, from, to, advice);
     say(w, "%zu: advice %d, %d", s->len, advice, advice == MADV_COLLAPSE ? 0 : error);
+    if (route == BY_INSTRUCTION) advise(s, from, to, MADV_NORMAL), advise(s, from, to, MADV_DODUMP), advise(s, from, to, MADV_UNMERGEABLE);
     check(w, s, 0);
 }
 
 /* Pages that are unmapped and mapped again at once: in between another thread's mapping could come there. */
 static void hole(struct worker *w, struct slot *s, size_t from, size_t to) {
     if (world.threads_live) return;
-    int error = outcome(munmap(s->p + from, to - from));
+    int error = unmap(s->p + from, to - from);
     forget(s, from, to);
-    if (s->is_sole && chance(w, 40) && !is_without("leave")) {
+    if (s->is_sole && route != BY_INSTRUCTION && chance(w, 40) && !is_without("leave")) {
         say(w, "%zu: freed with a hole, %d", s->len, error);
         release(w, s);
         return;
@@ -181,7 +180,7 @@ static void touch_pages(struct worker *w, struct slot *s) {
         say(w, "%zu: free pages, %d", s->len, error);
     } else if (action == 2) {
         if (!may_lock(to - from)) return;
-        int locked = outcome(mlock(s->p + from, to - from)), refused = advise(s, from, to, MADV_DONTNEED);
+        int locked = lock(s->p + from, to - from, 0), refused = advise(s, from, to, MADV_DONTNEED);
         say(w, "%zu: locked %d, not needed %d, unlocked %d", s->len, locked, refused, unlock(s, from, to));
     } else if (action == 3) {
         hole(w, s, from, to);
@@ -192,7 +191,7 @@ static void touch_pages(struct worker *w, struct slot *s) {
         int is_file = special == FILE_PRIVATE || special == FILE_SHARED, is_touched = is_file || special == LOCKED;
         if (is_touched && (to - from > 16 * MIB || !spend(w, to - from))) return;
         if (special == LOCKED && !may_lock(to - from)) return;
-        say(w, "%zu: %s, %d", s->len, special_names[special], begin_special(s, special, from, to, is_file ? key : 0));
+        say(w, "%zu: %s, %d", s->len, special_names[special], begin_special(s, special, from, to, is_file || special == LOCKED ? key : 0));
     }
 }
 

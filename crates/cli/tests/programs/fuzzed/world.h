@@ -20,7 +20,8 @@
 #define GIB ((size_t)1 << 30)
 #define TIB ((size_t)1 << 40)
 
-enum { SLOTS = 12, EXTENTS = 24, WORKERS = 5, LOG_BYTES = 1 << 20, PROFILES = 9 };
+enum { SLOTS = 12, EXTENTS = 24, WORKERS = 5, LOG_BYTES = 1 << 20 };
+enum { BLOCKS, SMALL, LARGE, PAGES, FORKS, THREADS, LIMITS, SIGNALS, MIXED, ALTERED, GROUP, PROFILES };
 
 /* Bytes at `from`, `from + stride`, ... below `from + len`; a stride of 0 means every byte. Key 0 means zeroes. */
 struct extent {
@@ -39,6 +40,7 @@ struct slot {
     struct extent extent[EXTENTS];
     enum special special;
     size_t from, to; /* the special range */
+    int is_unseen;   /* made special by the program's own instruction */
 };
 
 /* Shared with forked children, which write on in it. */
@@ -62,7 +64,8 @@ static struct {
     int profile, depth, is_quiet, is_fixed, is_user, is_alone, is_locked, threads_live, is_of_threads;
     uint64_t seed, hash;
     size_t page, machine_bytes, live_max, len_max;
-    size_t space_limit, data_limit, lock_limit, locked; /* limits: 0 means none */
+    size_t space_limit, data_limit, lock_limit; /* 0 means none */
+    _Atomic size_t locked;
     int overcommit;
 } world;
 
