@@ -235,7 +235,8 @@ mod tests {
     #[test]
     fn the_calls_of_a_program_and_of_its_children_are_written_with_their_callers() {
         let mut reader = Reader::create().unwrap();
-        let words = ["sh", "-c", "sh -c 'kill -STOP $$; exit 7' & sleep 0.2; kill -CONT $!; wait $!"].map(Into::into);
+        let words =
+            ["sh", "-c", "sh -c 'kill -STOP $$; exit 7' & sleep 0.2; kill -CONT $!; wait $!"].map(Into::into);
         let filter = Filter::new([libc::SYS_mmap, libc::SYS_munmap]);
         let held = hold(&Plan::new(&words, &[]).unwrap().filtered(Some(filter))).unwrap();
         let follower = match Follower::start(held.pid(), reader.journal()) {

@@ -218,11 +218,11 @@ const NOT_WORTH: &str = "a cure would save too little";
 
 /// The settings of glibc that keep blocks of up to this length in the heap, and the heap's top.
 fn tunables(largest_bytes: u64) -> String {
-    format!("GLIBC_TUNABLES={}", thresholds(largest_bytes))
+    format!("GLIBC_TUNABLES={}", malloc_settings(largest_bytes))
 }
 
 /// The same, without the name of the variable.
-pub(crate) fn thresholds(largest_bytes: u64) -> String {
+pub(crate) fn malloc_settings(largest_bytes: u64) -> String {
     // glibc allows no mmap threshold above 32 MiB, and a block with its header must lie below it.
     let map = match largest_bytes.saturating_add(HEADER_BYTES) {
         len_bytes if len_bytes > MMAP_THRESHOLD_MOST_BYTES => "mmap_max=0",

@@ -110,7 +110,7 @@ pub(crate) const NO_BLOCK: &str = "[no recorded block]";
 pub(crate) const RECORDER: &str = "[of the recording]";
 
 /// The name of a row, and its file and line.
-type Label = (String, Option<String>);
+pub(crate) type Label = (String, Option<String>);
 
 /// A row being added up.
 #[derive(Default)]

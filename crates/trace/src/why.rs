@@ -378,7 +378,9 @@ const NEARLY_ALL: f64 = 0.97;
 
 /// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
 fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
-    let (begin_ns, run_ns) = scene.run_ns;
+    let begin_ns = scene.run_ns.0;
+    let last_ns = scene.recording.observation.records.iter().map(|record| record.time_ns).max()?;
+    let run_ns = last_ns.saturating_sub(begin_ns);
     let mut parts = [0.0; PARTS];
     for (fault, _) in scene.profile.faults.iter().zip(of).filter(|(_, of)| **of) {
         let at = fault.time_ns.saturating_sub(begin_ns) as f64 / run_ns.max(1) as f64;

@@ -49,12 +49,13 @@ pub(super) const RULE: Rule = Rule {
         let shared = Claim {
             what: "shared memory is touched for the first time".to_owned(),
             faults: Faults::of_kind(Kind::Shared),
-            cures: vec![Proposed {
-                how: "touch or populate it before it matters; huge pages (shmem_enabled, huge=)".to_owned(),
-                saves: [0.0, 0.3],
-                keeps_bytes: None,
-                note: Some("populating moves most of the time to the start".to_owned()),
-            }],
+            cures: vec![
+                Proposed::new(
+                    "touch or populate it before it matters; huge pages (shmem_enabled, huge=)",
+                    [0.0, 0.3],
+                )
+                .noted("populating moves most of the time to the start"),
+            ],
             ..Claim::default()
         };
         vec![start, files, shared]

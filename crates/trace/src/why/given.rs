@@ -16,7 +16,7 @@ use crate::kind::Kind;
 use crate::observation::{Call, Host, What};
 use crate::profile::Profile;
 use crate::recording::Recording;
-use crate::sites::Naming;
+use crate::sites::{Label, Naming};
 
 const MADV_DONTNEED: u64 = 4;
 const MADV_FREE: u64 = 8;
@@ -135,7 +135,7 @@ impl Given {
         let mut found = Self { causes: vec![None; profile.faults.len()], ..Self::default() };
         let mut spaces: HashMap<u32, Space> = HashMap::new();
         let mut numbers: HashMap<(Call, Owner, String), u32> = HashMap::new();
-        let mut stacks: HashMap<Option<u32>, (Owner, (String, Option<String>))> = HashMap::new();
+        let mut stacks: HashMap<Option<u32>, (Owner, Label)> = HashMap::new();
         let mut faults = profile.faults.iter().enumerate().peekable();
         let mut records: Vec<_> = recording.observation.records.iter().collect();
         records.sort_by_key(|record| record.time_ns);
@@ -203,7 +203,7 @@ impl Given {
 }
 
 impl Giver {
-    fn new(call: Call, owner: Owner, (site, place): (String, Option<String>), stack: Option<u32>) -> Self {
+    fn new(call: Call, owner: Owner, (site, place): Label, stack: Option<u32>) -> Self {
         Self {
             call,
             owner,

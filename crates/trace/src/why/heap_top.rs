@@ -2,7 +2,7 @@
 
 use super::owner::Owner;
 use super::{Proposed, Rule};
-use crate::cure::thresholds;
+use crate::cure::malloc_settings;
 use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
     find: |scene| {
         let givers = scene.givers(|giver| giver.call == Call::Brk && giver.owner == Owner::Malloc);
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
-        let cure = Proposed::set("GLIBC_TUNABLES", thresholds(scene.largest_block()), kept)
+        let cure = Proposed::set("GLIBC_TUNABLES", malloc_settings(scene.largest_block()), kept)
             .noted("both settings together; one alone is worse");
         let what = "glibc trims the top of the heap, and takes the same pages again".to_owned();
         scene.cycle(&givers, what, vec![cure]).into_iter().collect()

@@ -6,6 +6,15 @@ use super::{Claim, Proposed, Rule, tail};
 use crate::observation::{Call, What};
 use crate::sites::NO_STACK;
 
+/// A call that held the lock for writing.
+struct Writer {
+    begin_ns: u64,
+    end_ns: u64,
+    tid: u32,
+    call: Call,
+    stack: Option<u32>,
+}
+
 pub(super) const RULE: Rule = Rule {
     id: "mmap_lock_writer",
     title: "A writer of mmap_lock",
@@ -18,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
         let records = &scene.recording.observation.records;
         let naming = crate::sites::Naming::new(scene.recording, scene.profile);
         // Writers by process, in the order of their begins.
-        let mut writers: HashMap<u32, Vec<(u64, u64, u32, Call, Option<u32>)>> = HashMap::new();
+        let mut writers: HashMap<u32, Vec<Writer>> = HashMap::new();
         for record in records {
             if let What::Call { call, ns: Some(ns), stack, .. } = record.what
                 && matches!(
@@ -26,20 +35,20 @@ pub(super) const RULE: Rule = Rule {
                     Call::Mmap | Call::Munmap | Call::Mprotect | Call::Brk | Call::Mremap | Call::Clone
                 )
             {
-                let span = (record.time_ns, record.time_ns + ns, record.tid, call, stack);
+                let (begin_ns, tid) = (record.time_ns, record.tid);
+                let span = Writer { begin_ns, end_ns: begin_ns.saturating_add(ns), tid, call, stack };
                 writers.entry(record.pid).or_default().push(span);
             }
         }
-        writers.values_mut().for_each(|spans| spans.sort_unstable_by_key(|span| span.0));
+        writers.values_mut().for_each(|spans| spans.sort_unstable_by_key(|span| span.begin_ns));
         let mut waits: HashMap<(Call, String), (u64, f64)> = HashMap::new();
         for record in records {
             let What::LockWait { wait_ns, .. } = record.what else { continue };
             let begin_ns = record.time_ns.saturating_sub(wait_ns);
             let Some(spans) = writers.get(&record.pid) else { continue };
-            let last = spans.partition_point(|span| span.0 < record.time_ns);
-            let overlaps =
-                |span: &&(u64, u64, u32, Call, Option<u32>)| span.1 > begin_ns && span.2 != record.tid;
-            let Some(&(.., call, stack)) = spans[..last].iter().rev().take(64).find(overlaps) else {
+            let last = spans.partition_point(|span| span.begin_ns < record.time_ns);
+            let overlaps = |span: &&Writer| span.end_ns > begin_ns && span.tid != record.tid;
+            let Some(&Writer { call, stack, .. }) = spans[..last].iter().rev().take(64).find(overlaps) else {
                 continue;
             };
             let (site, place) = naming.site(stack, NO_STACK);

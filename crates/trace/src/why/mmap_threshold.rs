@@ -2,7 +2,7 @@
 
 use super::owner::Owner;
 use super::{Proposed, Rule};
-use crate::cure::thresholds;
+use crate::cure::malloc_settings;
 use crate::measurement::Bytes;
 use crate::observation::Call;
 
@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
         let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
         let what = format!("glibc maps and unmaps each large block (up to {})", Bytes(longest));
         let cures = vec![
-            Proposed::set("GLIBC_TUNABLES", thresholds(longest), kept),
+            Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),
             Proposed::keeps("faultless run -- CMD", kept),
         ];
         scene.cycle(&givers, what, cures).into_iter().collect()

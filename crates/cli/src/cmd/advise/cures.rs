@@ -14,6 +14,8 @@ use super::super::{glibc, run};
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
+/// The arm that sets such thresholds.
+const THRESHOLDS: &str = "glibc thresholds";
 /// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 
@@ -74,17 +76,23 @@ pub(super) fn candidates(
         |ids: &[&str]| mechanisms.is_none_or(|found| found.iter().any(|one| ids.contains(&one.id.as_str())));
     let is_reached = run::immune(&words[0]).is_none();
     let (cycles, grows) = (is_reached && has(&OF_MALLOC), is_reached && has(&[FRESH]));
-    if facts.is_glibc && is_reached && has(&OF_MALLOC[..3]) {
+    if facts.is_glibc && mechanisms.is_none() {
         cures.push(cure(
-            "glibc thresholds",
+            THRESHOLDS,
             "glibc's malloc keeps what is freed and maps no block by itself",
             format!("GLIBC_TUNABLES={} {command}", shown(KEEP)),
             tunables(KEEP),
         ));
     }
     for (name, value, what) in variables(mechanisms.unwrap_or_default()) {
-        let adopt = format!("{} {command}", faultless_report::command(&[format!("{name}={value}")]));
-        cures.push(cure(name, what, adopt, vec![(name.into(), value.into())]));
+        let (name, set) = match name {
+            "GLIBC_TUNABLES" => (THRESHOLDS, tunables(value)),
+            name => (name, vec![(name.into(), value.into())]),
+        };
+        let words: Vec<String> =
+            set.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let adopt = format!("{} {command}", faultless_report::command(&words));
+        cures.push(cure(name, what, adopt, set));
     }
     let is_huge = facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows);
     if is_huge {
@@ -124,12 +132,11 @@ pub(super) fn candidates(
     Ok(cures)
 }
 
-/// The variables that mechanisms suggest, with what the mechanism is; those of glibc are tried above.
+/// The variables that mechanisms suggest, with what the mechanism is.
 fn variables(mechanisms: &[Mechanism]) -> Vec<(&str, &str, &str)> {
     let mut found: Vec<(&str, &str, &str)> = Vec::new();
     for mechanism in mechanisms {
-        let variables = mechanism.cures.iter().filter_map(|cure| cure.variable.as_ref());
-        for (name, value) in variables.filter(|(name, _)| name != "GLIBC_TUNABLES") {
+        for (name, value) in mechanism.cures.iter().filter_map(|cure| cure.variable.as_ref()) {
             if found.iter().all(|(known, ..)| known != name) {
                 found.push((name, value, &mechanism.what));
             }
