@@ -17,6 +17,8 @@ pub mod environment;
 pub mod error;
 pub mod file;
 #[cfg(feature = "profiler")]
+pub mod filter;
+#[cfg(feature = "profiler")]
 pub mod follow;
 pub mod fork;
 mod futex;

@@ -18,7 +18,7 @@ use crate::counters::Rusage;
 use crate::environment;
 use crate::error::{Error, Result};
 #[cfg(feature = "profiler")]
-use crate::follow::{self, Filter, Follower};
+use crate::filter::{self, Filter};
 
 /// A command to execute. Everything that the forked child needs is allocated beforehand.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ pub fn hold(plan: &Plan) -> Result<Held> {
             drop(release);
             #[cfg(feature = "profiler")]
             if plan.filter.is_some() {
-                follow::allow_follower();
+                filter::allow_follower();
             }
             child(plan, wait.as_raw_fd(), tell.as_raw_fd(), &words, &environment)
         }
@@ -204,12 +204,12 @@ impl Held {
         self.go(ALONE)
     }
 
-    /// The same with its plan's filter, which a follower answers from now on.
+    /// The same with its plan's filter. A follower has begun; without one the filtered calls would fail.
     ///
     /// # Errors
     /// As above.
     #[cfg(feature = "profiler")]
-    pub fn release_followed(self, _: &Follower) -> Result<Child> {
+    pub fn release_filtered(self) -> Result<Child> {
         self.go(FOLLOWED)
     }
 

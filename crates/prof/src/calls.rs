@@ -7,7 +7,7 @@
 
 use std::ffi::CString;
 
-use faultless_os::follow::Filter;
+use faultless_os::filter::Filter;
 use faultless_os::syscall;
 use faultless_os::tracepoint::Tracepoint;
 use faultless_trace::observation::{Call, Record, What};

@@ -180,7 +180,7 @@ pub fn record(
             let follow = |journal: &Allocations| journal.follow(held.pid());
             follower = allocations.as_ref().filter(|_| follows).map(follow);
             let released = match &follower {
-                Some(Ok(follower)) => held.release_followed(follower),
+                Some(Ok(_)) => held.release_filtered(),
                 _ => held.release(),
             };
             let child = released.map_err(|error| not_started(&words[0], error))?;

@@ -39,7 +39,10 @@ fn cost(mechanism: &Mechanism) -> String {
 
 fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    let faults = Figure::count_range(mechanism.faults);
+    let faults = match mechanism.faults {
+        exact if exact.high - exact.low < 1.0 => Count(exact.value.round() as u64).to_string(),
+        range => Figure::count_range(range).to_string(),
+    };
     let mut figures = Vec::new();
     if mechanism.faults.high >= 1.0 {
         figures.push(format!("{faults} faults, {}", Figure::nanos_range(mechanism.fault_ns)));

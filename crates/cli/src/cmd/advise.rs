@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Compare the runs even if their outputs differ.
     #[arg(long)]
     any_output: bool,
+    /// Do not record: try every cure that can reach the program.
+    #[arg(long)]
+    every_cure: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
@@ -81,10 +84,17 @@ pub(crate) fn run(args: Args) -> Outcome {
     } else {
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     };
+    let immune = pool::immune(&command[0]);
+    if let Some(reason) = immune.as_ref().filter(|_| args.every_cure) {
+        return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
+    }
     let engine = Engine::new(Input::capture()?, "recording {elapsed}", 1);
-    let mechanisms = match mechanisms(&engine, &command) {
-        Ok(found) => found,
-        Err(stop) => return stop.conclude(),
+    let mechanisms = match args.every_cure {
+        true => None,
+        false => match mechanisms(&engine, &command) {
+            Ok(found) => found,
+            Err(stop) => return stop.conclude(),
+        },
     };
     let input = engine.into_input();
     let facts = Facts::read(faultless_report::command(&shown), &command[0]);
@@ -92,8 +102,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let virtual_machine = host.hypervisor.is_some();
     let ways = cures::candidates(&facts, &command, mechanisms.as_deref())?;
     if ways.len() == 1 {
-        let reason = pool::immune(&command[0]);
-        let reason = reason.unwrap_or("no mechanism was found on which one could act".to_owned());
+        let reason = immune.unwrap_or("no mechanism was found on which one could act".to_owned());
         let advice = Advice::nothing(shown, host, mechanisms.unwrap_or_default(), reason);
         return show(&advice, args.json, svg, 1);
     }

@@ -11,9 +11,10 @@ use faultless_wants as wants;
 use crate::interposed::compile;
 use crate::{machine, text};
 
+/// Without a recording, so that the number of runs is known.
 fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_faultless"))
-        .arg("advise")
+        .args(["advise", "--every-cure"])
         .args(options)
         .arg("--")
         .args(command)
@@ -24,6 +25,29 @@ fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
+}
+
+#[test]
+fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried() {
+    let Some(program) = compile("mechanisms.c", &["-pthread", "-g", "-O1", "-fno-builtin"]) else { return };
+    if !machine::recorder() {
+        return;
+    }
+    let own = env!("CARGO_BIN_EXE_faultless");
+    let advised = |mode: &str| -> (Option<i32>, serde_json::Value) {
+        let words = ["advise", "--json", "--runs", "5", "--", program.to_str().unwrap(), mode, "100"];
+        let output = Command::new(own).args(words).stdin(Stdio::null()).output().unwrap();
+        let document = serde_json::from_slice(&output.stdout);
+        (output.status.code(), document.unwrap_or_else(|_| panic!("{}", text(&output.stderr))))
+    };
+    let (status, advice) = advised("heap_top");
+    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"heap_top_trimmed".into()), "{advice}");
+    let line = &advice["scores"][1]["arm"]["adopt"];
+    assert!(line.as_str().unwrap().contains("trim_threshold=4294967296"), "the mechanism's own: {line}");
+    let (status, advice) = advised("unmaps");
+    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(1), &"own_mapping".into()), "{advice}");
+    let arms = advice["scores"].as_array().unwrap();
+    assert!(arms.iter().all(|score| score["arm"]["name"] != "glibc thresholds"), "{arms:?}");
 }
 
 #[test]
@@ -214,7 +238,7 @@ fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
     let log = log(&format!("{stuck}-{}", options.len()));
     let program = format!("echo run >>$0; [ $(wc -l <$0) -lt {stuck} ] || exec sleep 1000");
     let child = Command::new(env!("CARGO_BIN_EXE_faultless"))
-        .args(["advise", "--runs", "9"])
+        .args(["advise", "--every-cure", "--runs", "9"])
         .args(options)
         .args(["--", "sh", "-c", &program, log.to_str().unwrap()])
         .stdin(Stdio::null())

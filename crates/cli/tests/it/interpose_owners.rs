@@ -201,11 +201,10 @@ fn advise_lists_the_programs_of_a_tree_in_which_the_pool_did_not_act() {
 fn advise_tries_no_cure_on_a_program_that_defines_malloc() {
     let Some(program) = compile("own_malloc.c", &["-DARENA", "-ldl"]) else { return };
     let output = ended(Case::plain(crate::interposed::faultless()).args(&["advise", "--"]).args(&[&program]));
-    assert_eq!((output.status, output.stdout.as_str()), (2, ""));
+    assert_eq!((output.status, output.stderr.as_str()), (1, ""));
     assert!(
-        output.stderr.ends_with(" defines malloc itself; no cure that advise knows acts in such a program\n")
+        output.stdout.starts_with("Nothing was tried: ") && output.stdout.contains(" defines malloc itself")
     );
-    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
 }
 
 #[test]

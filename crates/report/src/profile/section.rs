@@ -241,8 +241,7 @@ fn bytes(value: f64) -> String {
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     // The mechanisms say more than what one site shows.
-    let is_told = findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty());
-    let remedies = if is_told { &[][..] } else { findings.remedies.as_slice() };
+    let remedies = if is_explained(findings) { &[][..] } else { findings.remedies.as_slice() };
     for remedy in remedies {
         let Some(cure) = remedy.cure else { continue };
         let head = format!("{}: {}, saves {}", site(remedy, width), cure_name(cure), saves(remedy));
@@ -259,6 +258,11 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
         lines.extend(wrap(head, step, width));
     }
     headed("What to do", palette, lines)
+}
+
+/// Whether who gives memory back was recorded, and what costs most has a cure.
+fn is_explained(findings: &Findings) -> bool {
+    findings.giving_ns.is_some() && findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty())
 }
 
 /// `No cure known for these 3 sites: fill (fill.c:12), read, parse: pages of files.`
@@ -285,7 +289,7 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
 
 /// The next steps, as `stat` says them too: each begins with its command, which fits a line of `width`.
 pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
-    if findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty()) {
+    if is_explained(findings) {
         return steps(Next::Advise, findings, width);
     }
     let Some(next) = findings.next else { return Vec::new() };
