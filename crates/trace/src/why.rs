@@ -236,8 +236,10 @@ impl Scene<'_> {
         let library = giver.stack.and_then(|stack| {
             let labels = stacks.labels(stack);
             let at = labels.iter().position(|label| *label == giver.site)?;
-            let known = |label: &&String| !label.contains("+0x") && !label.contains(call);
-            labels[..at].iter().rev().find(known).cloned()
+            let between = || labels[..at].iter().rev();
+            let is_known = |label: &&String| !label.contains("+0x") && !label.contains(call);
+            let by_malloc = between().find(|label| owner::is_malloc(label));
+            by_malloc.or_else(|| between().find(is_known)).cloned()
         });
         match library {
             Some(library) => format!("{call} <- {} <- {site}", bare(&library)),
@@ -248,7 +250,7 @@ impl Scene<'_> {
 
 /// Without the underscores and prefixes that glibc's own names have.
 fn bare(function: &str) -> &str {
-    function.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches('_')
+    function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_")
 }
 
 /// The last two parts of a path: the rest says little.

@@ -103,7 +103,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let ways = cures::candidates(&facts, &command, mechanisms.as_deref())?;
     if ways.len() == 1 {
         let reason = immune.unwrap_or("no mechanism was found on which one could act".to_owned());
-        let advice = Advice::nothing(shown, host, mechanisms.unwrap_or_default(), reason);
+        let mut advice = Advice::nothing(shown, host, mechanisms.unwrap_or_default(), reason);
+        advice.notes.extend(facts.unknown());
         return show(&advice, args.json, svg, 1);
     }
     let is_pooled = |way: &Way| way.environment.iter().any(|(name, _)| name == "LD_PRELOAD");
@@ -136,10 +137,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
     advice.notes.extend(without_pool(pooled.and_then(|arm| images.get(arm)).map_or(&[], Vec::as_slice)));
-    if facts.sys_hidden {
-        let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
-        advice.notes.push(note.to_owned());
-    }
+    advice.notes.extend(facts.unknown());
     show(&advice, args.json, svg, status)
 }
 

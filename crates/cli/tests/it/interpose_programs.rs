@@ -107,7 +107,8 @@ fn a_static_program_is_run_with_a_word_that_nothing_can_be_done() {
     // stat and advise ask the same check.
     let said = |words: &[&str]| {
         let faultless = std::process::Command::new(FAULTLESS).args(words).arg("--").arg(&program).output();
-        text(&faultless.unwrap().stderr).to_owned()
+        let out = faultless.unwrap();
+        text(&out.stdout) + &text(&out.stderr)
     };
     let (stat, advise) = (said(&["stat"]), said(&["advise"]));
     assert!(advise.contains("statically linked"), "{advise}");

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::owner::Owner;
 use crate::kind::Kind;
-use crate::observation::{Call, Host, What};
+use crate::observation::{Call, Host, Record, What};
 use crate::profile::Profile;
 use crate::recording::Recording;
 use crate::sites::{Label, Naming};
@@ -136,6 +136,8 @@ impl Given {
         let mut spaces: HashMap<u32, Space> = HashMap::new();
         let mut numbers: HashMap<(Call, Owner, String), u32> = HashMap::new();
         let mut stacks: HashMap<Option<u32>, (Owner, Label)> = HashMap::new();
+        let loads = |record: &Record| matches!(&record.what, What::Map(map) if map.name.contains("/ld-"));
+        let is_static = !recording.observation.records.iter().any(loads);
         let mut faults = profile.faults.iter().enumerate().peekable();
         let mut records: Vec<_> = recording.observation.records.iter().collect();
         records.sort_by_key(|record| record.time_ns);
@@ -167,7 +169,9 @@ impl Given {
                     let Some((begin, end)) = range else { continue };
                     let (owner, (site, place)) = stacks
                         .entry(*stack)
-                        .or_insert_with(|| (Owner::of(&recording.stacks, *stack), naming.site(*stack, "")))
+                        .or_insert_with(|| {
+                            (Owner::of(&recording.stacks, *stack, is_static), naming.site(*stack, ""))
+                        })
                         .clone();
                     let number = *numbers.entry((*call, owner, site.clone())).or_insert_with(|| {
                         found.givers.push(Giver::new(*call, owner, (site, place), *stack));

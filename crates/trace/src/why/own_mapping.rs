@@ -16,9 +16,12 @@ pub(super) const RULE: Rule = Rule {
     ],
     find: |scene| {
         // Each caller is a place to change.
-        let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Loader));
+        let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Own | Owner::Loader));
         let claim = |giver: &(u32, &super::Giver)| {
             let what = match giver.1.call {
+                _ if giver.1.owner == Owner::Own => {
+                    "the program's own malloc gives memory back and takes it again"
+                }
                 Call::Madvise => "the program gives memory back with madvise and takes it again",
                 _ => "the program maps and unmaps memory for each piece of work",
             };

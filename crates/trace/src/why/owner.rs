@@ -11,6 +11,8 @@ pub(crate) enum Owner {
     Program,
     /// The malloc of the C library.
     Malloc,
+    /// A malloc that the program defines itself.
+    Own,
     /// An allocator in a library or in the program: its name, and the prefix of its functions.
     Allocator(&'static str, &'static str),
     /// Go's runtime.
@@ -64,7 +66,8 @@ const MALLOC: [&str; 16] = [
 
 impl Owner {
     /// The owner that the first telling function from the leaf up names.
-    pub(crate) fn of(stacks: &Stacks, stack: Option<u32>) -> Self {
+    /// `is_static`: the C library is a part of the program.
+    pub(crate) fn of(stacks: &Stacks, stack: Option<u32>, is_static: bool) -> Self {
         let Some(stack) = stack else { return Self::Program };
         for frame in stacks.frames_of(stack) {
             let module = stacks.module(frame).map_or("", |module| module.short_name());
@@ -84,10 +87,9 @@ impl Owner {
                 if let Some((_, owner)) = known {
                     return *owner;
                 }
-                let bare =
-                    function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_");
-                if MALLOC.contains(&bare) {
-                    return Self::Malloc;
+                if is_malloc(function) {
+                    let is_library = is_c || is_static || module.starts_with("ld-musl");
+                    return if is_library { Self::Malloc } else { Self::Own };
                 }
             }
             if module.starts_with("ld-") {
@@ -99,6 +101,11 @@ impl Owner {
         }
         Self::Program
     }
+}
+
+/// Whether it is a function of the C library's malloc.
+pub(super) fn is_malloc(function: &str) -> bool {
+    MALLOC.contains(&super::bare(function))
 }
 
 /// The allocator whose functions begin so.

@@ -28,7 +28,7 @@ pub(super) struct Facts {
     /// Whether transparent huge pages are available on request.
     pub(super) thp: bool,
     /// /sys is hidden, so huge pages are unknown.
-    pub(super) sys_hidden: bool,
+    sys_hidden: bool,
     /// The program as the user typed it, quoted for a shell.
     pub(super) command: String,
     /// This program as a shell finds it.
@@ -47,6 +47,12 @@ impl Facts {
             command,
             own: own_name(),
         }
+    }
+
+    /// What can't be known, and what was not tried for it.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
+        self.sys_hidden.then(|| note.to_owned())
     }
 }
 
