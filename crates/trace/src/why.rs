@@ -208,8 +208,11 @@ impl Scene<'_> {
         recorded.max(mapped.map(|giver| giver.longest_bytes).max()).unwrap_or(u64::MAX)
     }
 
-    /// One claim on all memory that these givers gave back.
+    /// One claim on all memory that these givers gave back, if they did so more than once.
     fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim<'static>> {
+        if givers.iter().map(|(_, giver)| giver.calls).sum::<u64>() < 2 {
+            return None;
+        }
         let most = givers.iter().max_by(|a, b| a.1.resident_bytes.total_cmp(&b.1.resident_bytes))?.1;
         Some(Claim {
             what,
