@@ -80,6 +80,11 @@ fn follow(pid: i32, journal: &Journal, tell: i32) -> ! {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: as above.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut()) };
+    // What kills the recorder by its name or its group must not leave the program without a follower.
+    // SAFETY: setsid takes nothing; a fresh child leads no group.
+    unsafe { libc::setsid() };
+    // SAFETY: a C string; the name has room for it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"follower".as_ptr(), 0_u64, 0_u64, 0_u64) };
     let errno = match request(libc::PTRACE_SEIZE, pid, OPTIONS as usize) {
         Ok(()) => 0,
         Err(error) => error.errno,
@@ -193,6 +198,8 @@ mod tests {
             Ok(follower) => follower,
             Err(error) => return faultless_wants::missing_feature("ptrace", error),
         };
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", follower.pid)).unwrap();
+        assert_eq!(name, "follower\n", "it is not killed by the name of the recorder");
         let child = held.release_filtered().unwrap();
         let pid = child.pid() as u32;
         assert_eq!(child.wait().unwrap().0, Ending::Status(7));

@@ -5,8 +5,11 @@ use faultless_trace::why::{Advised, Mechanism};
 
 use crate::figure::Figure;
 use crate::palette::Palette;
-use crate::table::{hang, wrap};
+use crate::table::{hang, shorten, wrap};
 use crate::text::plain;
+
+/// Columns of a place at most.
+const PLACE: usize = 60;
 
 /// The mechanisms by their share of the CPU time.
 pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) -> Vec<String> {
@@ -21,7 +24,10 @@ pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) ->
             lines.extend(
                 wrap("      cure     ", &plain(&cure.how), width).into_iter().map(|line| palette.good(&line)),
             );
-            lines.extend(wrap("               ", &gain(cure), width));
+            let gain = gain(cure);
+            if !gain.is_empty() {
+                lines.extend(wrap("               ", &gain, width));
+            }
         }
     }
     lines
@@ -29,12 +35,22 @@ pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) ->
 
 /// `31 % of the CPU time, 1 200 times a second`.
 fn cost(mechanism: &Mechanism) -> String {
-    let share = format!("{} of the CPU time", Percent(mechanism.share));
-    match mechanism.calls {
-        0 => share,
-        _ if mechanism.per_s >= 1.5 => format!("{share}, {} times a second", Count(mechanism.per_s as u64)),
-        calls => format!("{share}, {}", Count(calls).of("call")),
+    let mut parts = Vec::new();
+    if mechanism.share > 0.0 {
+        parts.push(format!("{} of the CPU time", Percent(mechanism.share)));
     }
+    if mechanism.wait_ns > 0.0 {
+        parts.push(format!("{} in all", Nanos(mechanism.wait_ns)));
+    }
+    let least = if mechanism.calls_are_least { "at least " } else { "" };
+    match mechanism.calls {
+        0 => {}
+        _ if mechanism.per_s >= 1.5 => {
+            parts.push(format!("{least}{} times a second", Count(mechanism.per_s as u64)));
+        }
+        calls => parts.push(format!("{least}{}", Count(calls).of("call"))),
+    }
+    parts.join(", ")
 }
 
 fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
@@ -50,31 +66,31 @@ fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
     if let Some(ns) = mechanism.call_ns {
         figures.push(format!("{} in the calls", Nanos(ns)));
     }
-    if mechanism.wait_ns > 0.0 {
-        figures.push(format!("{} waited", Nanos(mechanism.wait_ns)));
-    }
     if mechanism.cycled_bytes_per_s > 0.0 {
         figures.push(format!("{} a second taken again", Bytes(mechanism.cycled_bytes_per_s as u64)));
     }
     figures.extend(mechanism.when.clone());
-    found.push(("takes", figures.join("; ")));
+    if !figures.is_empty() {
+        found.push(("takes", figures.join("; ")));
+    }
     if !mechanism.taken_in.is_empty() {
-        found.push(("taken in", plain(&mechanism.taken_in.join(", "))));
+        let places = mechanism.taken_in.iter().map(|place| shorten(&plain(place), PLACE));
+        found.push(("taken in", places.collect::<Vec<_>>().join(", ")));
     }
     found.extend(mechanism.caller.as_ref().map(|caller| ("by", plain(caller))));
     found
 }
 
-/// `saves 28 to 31 % of it, +2 MiB; both settings together`.
+/// `saves 28 to 31 ms; keeps up to 2 MiB; both settings together`.
 fn gain(cure: &Advised) -> String {
-    let mut text = format!("saves {}", Figure::nanos_range(cure.saves_ns));
+    let mut parts = Vec::new();
+    if cure.saves_ns.high > 0.0 {
+        parts.push(format!("saves {}", Figure::nanos_range(cure.saves_ns)));
+    }
     if let Some(bytes) = cure.keeps_bytes {
         let mib = 1024.0 * 1024.0;
-        text.push_str(&format!(", keeps {}", Bytes(((bytes / mib).ceil() * mib) as u64)));
+        parts.push(format!("keeps up to {}", Bytes(((bytes / mib).ceil() * mib) as u64)));
     }
-    if let Some(note) = &cure.note {
-        text.push_str("; ");
-        text.push_str(note);
-    }
-    text
+    parts.extend(cure.note.clone());
+    parts.join("; ")
 }

@@ -242,8 +242,12 @@ impl Findings {
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
         let program = Program::new(recording, has_blocks);
-        let (mechanisms, giving_ns) =
-            why::mechanisms(recording, &profile, &grouping, ((begin_ns, stat.usage.wall_ns), cpu_ns as f64));
+        let (mechanisms, giving_ns) = why::mechanisms(
+            recording,
+            &profile,
+            &grouping,
+            ((begin_ns, stat.usage.wall_ns), cpu_ns as f64, lost_of(recording) > 0),
+        );
         let remedies_of = |of: &Sites| -> Vec<Remedy> {
             let remedy = |row| {
                 cure::remedy(&Pattern {

@@ -35,6 +35,8 @@ use given::{Given, Giver};
 const SHOWN_SHARE: f64 = 0.01;
 /// Most of them that are shown.
 const SHOWN: usize = 6;
+/// Below this share of its length a block is used sparsely.
+const DENSE_SHARE: f64 = 0.5;
 /// Places that are named for a mechanism.
 const PLACES: usize = 2;
 
@@ -53,10 +55,12 @@ pub struct Mechanism {
     pub call_ns: Option<f64>,
     /// Time that other threads waited because of it, ns.
     pub wait_ns: f64,
-    /// Its share of the CPU time, 0 to 1.
+    /// Its share of the CPU time, 0 to 1; waits take none.
     pub share: f64,
     /// Such calls.
     pub calls: u64,
+    /// Records were lost, so there may have been more calls.
+    pub calls_are_least: bool,
     /// Calls a second, or faults a second if it makes no calls.
     pub per_s: f64,
     /// Memory that was given back and taken again, bytes a second.
@@ -93,6 +97,8 @@ pub(crate) struct Scene<'a> {
     given: Given,
     /// Begin and length of the run, ns.
     run_ns: (u64, u64),
+    /// Records were lost.
+    lost: bool,
     /// CPU time, ns.
     cpu_ns: f64,
 }
@@ -208,6 +214,13 @@ impl Scene<'_> {
         recorded.max(mapped.map(|giver| giver.longest_bytes).max()).unwrap_or(u64::MAX)
     }
 
+    /// Whether these givers gave back little of what they had asked for: blocks of calloc, or sparse ones. A kept block
+    /// would have to be zeroed whole.
+    fn is_sparse(givers: &[(u32, &Giver)]) -> bool {
+        let sum = |of: fn(&Giver) -> f64| givers.iter().map(|(_, giver)| of(giver)).sum::<f64>();
+        sum(|giver| giver.resident_bytes) < DENSE_SHARE * sum(|giver| giver.bytes)
+    }
+
     /// One claim on all memory that these givers gave back, if they did so more than once.
     fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim<'static>> {
         if givers.iter().map(|(_, giver)| giver.calls).sum::<u64>() < 2 {
@@ -232,10 +245,14 @@ impl Scene<'_> {
             Some(place) => format!("{} ({})", giver.site, tail(place)),
             None => giver.site.clone(),
         };
-        if giver.site.ends_with(call) {
-            return call.to_owned();
-        }
         let stacks = &self.recording.stacks;
+        if giver.site.ends_with(call) {
+            // The runtime's own wrapper of the call: who calls that?
+            let labels = giver.stack.map(|stack| stacks.labels(stack)).unwrap_or_default();
+            let is_known = |label: &&String| !label.contains("+0x") && !label.ends_with(call);
+            let above: Vec<&str> = labels.iter().filter(is_known).take(3).map(String::as_str).collect();
+            return std::iter::once(call).chain(above).collect::<Vec<_>>().join(" <- ");
+        }
         let library = giver.stack.and_then(|stack| {
             let labels = stacks.labels(stack);
             let at = labels.iter().position(|label| *label == giver.site)?;
@@ -267,10 +284,10 @@ pub(crate) fn mechanisms(
     recording: &Recording,
     profile: &Profile,
     grouping: &Grouping<'_>,
-    (run_ns, cpu_ns): ((u64, u64), f64),
+    (run_ns, cpu_ns, lost): ((u64, u64), f64, bool),
 ) -> (Vec<Mechanism>, Option<f64>) {
     let given = Given::new(recording, profile, grouping.naming());
-    let scene = Scene { recording, profile, given, run_ns, cpu_ns };
+    let scene = Scene { recording, profile, given, run_ns, lost, cpu_ns };
     let mut taken = vec![false; profile.faults.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
@@ -279,8 +296,11 @@ pub(crate) fn mechanisms(
             found.extend(mechanism(&scene, rule, claim, &of, grouping));
         }
     }
-    found.retain(|mechanism| mechanism.share >= SHOWN_SHARE);
-    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    // What waits takes no CPU time: it is beside the length of the run.
+    let weight =
+        |mechanism: &Mechanism| mechanism.share.max(mechanism.wait_ns / run_ns.1.max(1) as f64).min(1.0);
+    found.retain(|mechanism| weight(mechanism) >= SHOWN_SHARE);
+    found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     found.truncate(SHOWN);
     let given = &scene.given;
     let giving_ns = given.givers.iter().map(|giver| giver.ns as f64).sum();
@@ -332,20 +352,25 @@ fn mechanism(
     let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
     let seconds = scene.run_ns.1 as f64 / 1e9;
     let per_s = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let cost_ns = shown.time_ns.value + call_ns + claim.wait_ns;
-    if cost_ns <= 0.0 {
+    let is_taken = shown.faults.value >= 1.0;
+    if !is_taken && (call_ns + claim.wait_ns <= 0.0 || matches!(claim.faults, Faults::Given)) {
         return None;
     }
+    let fault_cpu_ns = shown.time_ns.map(|ns| (ns - shown.wait_ns).max(0.0));
+    let cost_ns = fault_cpu_ns.value + call_ns;
+    let usage = &scene.recording.observation.usage;
+    let peak_bytes = if usage.peak_rss_bytes > 0 { usage.peak_rss_bytes as f64 } else { f64::INFINITY };
     let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
     let cures = claim.cures.into_iter().map(|cure| {
         let [low, high] = cure.saves;
         let saves_ns = Interval {
-            low: (shown.time_ns.low + call_ns) * low,
-            value: (shown.time_ns.value + call_ns) * (low + high) / 2.0,
-            high: (shown.time_ns.high + call_ns) * high,
+            low: (fault_cpu_ns.low + call_ns) * low,
+            value: (fault_cpu_ns.value + call_ns) * (low + high) / 2.0,
+            high: (fault_cpu_ns.high + call_ns) * high,
         };
         let variable = cure.variable.map(|(name, value)| (name.to_owned(), value));
-        Advised { how: cure.how, variable, saves_ns, keeps_bytes: cure.keeps_bytes, note: cure.note }
+        let keeps_bytes = cure.keeps_bytes.map(|bytes| bytes.min(peak_bytes));
+        Advised { how: cure.how, variable, saves_ns, keeps_bytes, note: cure.note }
     });
     Some(Mechanism {
         id: rule.id.to_owned(),
@@ -354,8 +379,9 @@ fn mechanism(
         fault_ns: shown.time_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
         wait_ns: claim.wait_ns,
-        share: if scene.cpu_ns > 0.0 { cost_ns / scene.cpu_ns } else { 0.0 },
+        share: if scene.cpu_ns > 0.0 { (cost_ns / scene.cpu_ns).min(1.0) } else { 0.0 },
         calls,
+        calls_are_least: scene.lost,
         per_s: per_s(if calls > 0 { calls as f64 } else { shown.faults.value }),
         cycled_bytes_per_s: per_s(cycled),
         taken_in: places(&sites),

@@ -93,6 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         true => None,
         false => match mechanisms(&engine, &command) {
             Ok(found) => found,
+            Err(Stop::Interrupted) => return Ok(nothing_measured()),
             Err(stop) => return stop.conclude(),
         },
     };
@@ -122,8 +123,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Err(stop) => return stop.conclude(),
     };
     if series.is_empty() {
-        eprintln!("faultless: interrupted before the first run ended: nothing was measured");
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(nothing_measured());
     }
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
         .map_err(Failure)?;
@@ -151,6 +151,11 @@ fn show(advice: &Advice, is_json: bool, svg: Option<Sink>, status: u8) -> Outcom
         report::text(advice, std::io::stdout().is_terminal(), pager::columns(None))
     };
     emit(text.as_bytes(), ExitCode::from(status))
+}
+
+fn nothing_measured() -> ExitCode {
+    eprintln!("faultless: interrupted before the first run ended: nothing was measured");
+    ExitCode::from(INTERRUPTED)
 }
 
 /// The mechanisms of the program as it is, from one recorded run; `None` if that does not tell who gives memory back.

@@ -27,7 +27,16 @@ static void *heap_top(void *rounds) {
 
 static void large(int rounds) {
     for (int i = 0; i < rounds; i++) {
-        char *block = malloc(40 * MIB);
+        char *block = malloc(33 * MIB);
+        take(block, 33 * MIB);
+        give(block);
+    }
+}
+
+/* Kept, these blocks would have to be zeroed. */
+static void sparse(int rounds) {
+    for (int i = 0; i < rounds; i++) {
+        char *block = calloc(64, MIB);
         take(block, 4 * MIB);
         give(block);
     }
@@ -81,6 +90,7 @@ int main(int argc, char **argv) {
     if (!strcmp(name, "heap_top")) heap_top(&rounds);
     else if (!strcmp(name, "arena")) pthread_create(&thread, NULL, heap_top, &rounds), pthread_join(thread, NULL);
     else if (!strcmp(name, "large")) large(rounds);
+    else if (!strcmp(name, "sparse")) sparse(rounds);
     else if (!strcmp(name, "unmaps")) own(rounds, 0);
     else if (!strcmp(name, "advises")) own(rounds, 1);
     else if (!strcmp(name, "threads")) threads(rounds);

@@ -290,7 +290,9 @@ pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
 /// The next steps, as `stat` says them too: each begins with its command, which fits a line of `width`.
 pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
     if is_explained(findings) {
-        return steps(Next::Advise, findings, width);
+        let can_be_tried =
+            findings.mechanisms.iter().flat_map(|one| &one.cures).any(|cure| cure.variable.is_some());
+        return if can_be_tried { steps(Next::Advise, findings, width) } else { Vec::new() };
     }
     let Some(next) = findings.next else { return Vec::new() };
     let is_little =

@@ -64,20 +64,21 @@ struct Space {
     resident: BTreeMap<u64, f64>,
     /// Ranges that were given back: begin -> end, giver.
     given: BTreeMap<u64, (u64, u32)>,
-    /// Memory given back and not taken again: giver and bytes, the last one on top.
-    waiting: Vec<(u32, f64)>,
+    /// Memory given back and not taken again: giver, bytes, and whether others may have it; the last one on top.
+    waiting: Vec<(u32, f64, bool)>,
     /// End of the brk heap; 0 if not known.
     top: u64,
 }
 
 impl Space {
-    fn give(&mut self, begin: u64, end: u64, giver: u32) -> f64 {
+    /// `is_shared`: an allocator hands it out again, wherever.
+    fn give(&mut self, begin: u64, end: u64, giver: u32, is_shared: bool) -> f64 {
         let gone: Vec<u64> = self.resident.range(begin..end).map(|(&addr, _)| addr).collect();
         let bytes = gone.iter().filter_map(|addr| self.resident.remove(addr)).sum();
         self.cover(begin, end);
         self.given.insert(begin, (end, giver));
         if bytes > 0.0 {
-            self.waiting.push((giver, bytes));
+            self.waiting.push((giver, bytes, is_shared));
         }
         bytes
     }
@@ -115,12 +116,12 @@ impl Space {
         let here = self.given.range(..=addr).next_back();
         let here = here.filter(|(_, (end, _))| addr < *end).map(|(_, (_, giver))| *giver);
         let at = match here {
-            Some(giver) => self.waiting.iter().rposition(|(of, _)| *of == giver),
+            Some(giver) => self.waiting.iter().rposition(|(of, ..)| *of == giver),
             // Less than half of it would be there: the fault is new memory.
-            None => self.waiting.iter().rposition(|(_, left)| 2.0 * *left >= bytes),
+            None => self.waiting.iter().rposition(|(_, left, is_shared)| *is_shared && 2.0 * *left >= bytes),
         };
         let Some(at) = at else { return here };
-        let (giver, left) = self.waiting[at];
+        let (giver, left, _) = self.waiting[at];
         match left - bytes {
             left if left > 0.0 => self.waiting[at].1 = left,
             _ => _ = self.waiting.remove(at),
@@ -173,11 +174,13 @@ impl Given {
                             (Owner::of(&recording.stacks, *stack, is_static), naming.site(*stack, ""))
                         })
                         .clone();
+                    let owner = owner.or_python(end - begin);
                     let number = *numbers.entry((*call, owner, site.clone())).or_insert_with(|| {
                         found.givers.push(Giver::new(*call, owner, (site, place), *stack));
                         found.givers.len() as u32 - 1
                     });
-                    let resident = space.give(begin, end, number);
+                    let is_shared = !matches!(owner, Owner::Program | Owner::Loader | Owner::Thread);
+                    let resident = space.give(begin, end, number, is_shared);
                     let ns = ns.map_or(0, |ns| ns.saturating_sub(*off_ns));
                     found.givers[number as usize].gave(end - begin, resident, ns);
                 }

@@ -15,6 +15,15 @@ struct Writer {
     stack: Option<u32>,
 }
 
+/// Waits for one kind of call.
+#[derive(Default)]
+struct Waits {
+    count: u64,
+    ns: f64,
+    /// How long because of each stack, ns.
+    stacks: HashMap<Option<u32>, u64>,
+}
+
 pub(super) const RULE: Rule = Rule {
     id: "mmap_lock_writer",
     title: "A writer of mmap_lock",
@@ -41,7 +50,7 @@ pub(super) const RULE: Rule = Rule {
             }
         }
         writers.values_mut().for_each(|spans| spans.sort_unstable_by_key(|span| span.begin_ns));
-        let mut waits: HashMap<(Call, String), (u64, f64)> = HashMap::new();
+        let mut waits: HashMap<Call, Waits> = HashMap::new();
         for record in records {
             let What::LockWait { wait_ns, .. } = record.what else { continue };
             let begin_ns = record.time_ns.saturating_sub(wait_ns);
@@ -51,22 +60,26 @@ pub(super) const RULE: Rule = Rule {
             let Some(&Writer { call, stack, .. }) = spans[..last].iter().rev().take(64).find(overlaps) else {
                 continue;
             };
-            let (site, place) = naming.site(stack, NO_STACK);
-            let site = place.map_or(site.clone(), |place| format!("{site} ({})", tail(&place)));
-            let (count, ns) = waits.entry((call, site)).or_default();
-            *count += 1;
-            *ns += wait_ns as f64;
+            let waits = waits.entry(call).or_default();
+            waits.count += 1;
+            waits.ns += wait_ns as f64;
+            *waits.stacks.entry(stack).or_default() += wait_ns;
         }
-        let claim = |((call, site), (count, ns)): ((Call, String), (u64, f64))| Claim {
-            what: format!("faults and calls wait for mmap_lock, held by {}", name(call)),
-            calls: (count, 0.0),
-            wait_ns: ns,
-            caller: Some(format!("{} <- {site}", name(call))),
-            cures: vec![Proposed::new(
-                "change the address space less often: larger steps, kept mappings",
-                [0.5, 1.0],
-            )],
-            ..Claim::default()
+        let claim = |(call, Waits { count, ns, stacks }): (Call, Waits)| {
+            let most = stacks.into_iter().max_by_key(|&(stack, ns)| (ns, stack));
+            let (site, place) = naming.site(most.and_then(|(stack, _)| stack), NO_STACK);
+            let site = place.map_or(site.clone(), |place| format!("{site} ({})", tail(&place)));
+            Claim {
+                what: format!("threads wait for mmap_lock, held by {}", name(call)),
+                calls: (count, 0.0),
+                wait_ns: ns,
+                caller: Some(format!("{} <- {site}", name(call))),
+                cures: vec![Proposed::new(
+                    "change the address space less often: larger steps, kept mappings",
+                    [0.0, 0.0],
+                )],
+                ..Claim::default()
+            }
         };
         waits.into_iter().map(claim).collect()
     },

@@ -38,6 +38,14 @@ pub(super) const RULE: Rule = Rule {
             Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),
             Proposed::keeps("faultless run -- CMD", kept),
         ];
+        let is_sparse = super::Scene::is_sparse(&givers);
+        let (what, cures) = match is_sparse {
+            true => (
+                format!("{what}, and the program touches little of them: kept ones would be zeroed whole"),
+                Vec::new(),
+            ),
+            false => (what, cures),
+        };
         scene.cycle(&givers, what, cures).into_iter().collect()
     },
 };

@@ -9,6 +9,8 @@ pub(crate) enum Owner {
     /// The program, or a library that maps for itself.
     #[default]
     Program,
+    /// CPython, by a function that has no telling name.
+    Interpreter,
     /// The malloc of the C library.
     Malloc,
     /// A malloc that the program defines itself.
@@ -44,6 +46,8 @@ const FUNCTIONS: [(&str, Owner); 12] = [
     ("dlopen", Owner::Loader),
     ("dlclose", Owner::Loader),
 ];
+/// Lengths of CPython's arenas, bytes: until 3.9, and since (Include/internal/pycore_obmalloc.h).
+const PYTHON_ARENAS: [u64; 2] = [256 << 10, 1 << 20];
 /// Functions of malloc in the C library, without underscores and prefixes.
 const MALLOC: [&str; 16] = [
     "malloc",
@@ -95,11 +99,25 @@ impl Owner {
             if module.starts_with("ld-") {
                 return Self::Loader;
             }
+            if module.starts_with("python3") || module.starts_with("libpython3") {
+                return Self::Interpreter;
+            }
             if !is_c && !module.starts_with('[') {
                 return Self::Program;
             }
         }
         Self::Program
+    }
+}
+
+impl Owner {
+    /// CPython's arenas have one of two lengths, whatever its functions are called.
+    pub(super) fn or_python(self, len_bytes: u64) -> Self {
+        match self {
+            Self::Interpreter if PYTHON_ARENAS.contains(&len_bytes) => Self::Python,
+            Self::Interpreter => Self::Program,
+            owner => owner,
+        }
     }
 }
 

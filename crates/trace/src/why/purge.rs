@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::owner::Owner;
 use super::{Claim, Giver, Proposed, Rule, Scene};
+use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
     id: "allocator_purge",
@@ -39,8 +40,13 @@ pub(super) const RULE: Rule = Rule {
 
 fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim<'static>> {
     let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+    // What an allocator unmaps at once has no delay.
+    let is_delayed = givers.iter().any(|(_, giver)| giver.call == Call::Madvise);
     const DECAY: &str = "dirty_decay_ms:10000,muzzy_decay_ms:10000";
     let cure = match (name, prefix) {
+        _ if !is_delayed => {
+            Proposed::keeps("keep such blocks in the program: the allocator unmaps them at once", kept)
+        }
         ("jemalloc", "_rjem_") => Proposed::set("_RJEM_MALLOC_CONF", DECAY, kept),
         ("jemalloc", _) => Proposed::set("MALLOC_CONF", DECAY, kept),
         ("mimalloc", _) => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
@@ -49,5 +55,6 @@ fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) 
     };
     let what = format!("{name} purges freed pages, and takes them again");
     let note = "keeps what is freed for longer; -1 or 0 by the allocator's manual keeps it for ever";
-    scene.cycle(givers, what, vec![cure.noted(note)])
+    let cure = if is_delayed { cure.noted(note) } else { cure };
+    scene.cycle(givers, what, vec![cure])
 }

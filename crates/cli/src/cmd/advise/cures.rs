@@ -59,6 +59,8 @@ impl Facts {
 /// Mechanisms on which settings of glibc's malloc act, or any other malloc in its place.
 const OF_MALLOC: [&str; 4] =
     ["heap_top_trimmed", "block_above_mmap_threshold", "arena_trimmed", "allocator_purge"];
+/// Share of the CPU time from which on a mechanism is worth an arm.
+const TRIED_FROM: f64 = 0.02;
 /// Fresh memory, which huge pages take with fewer faults.
 const FRESH: &str = "first_touch";
 
@@ -78,8 +80,11 @@ pub(super) fn candidates(
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    let has =
-        |ids: &[&str]| mechanisms.is_none_or(|found| found.iter().any(|one| ids.contains(&one.id.as_str())));
+    let has = |ids: &[&str]| {
+        mechanisms.is_none_or(|found| {
+            found.iter().any(|one| one.share >= TRIED_FROM && ids.contains(&one.id.as_str()))
+        })
+    };
     let is_reached = run::immune(&words[0]).is_none();
     let (cycles, grows) = (is_reached && has(&OF_MALLOC), is_reached && has(&[FRESH]));
     if facts.is_glibc && mechanisms.is_none() {
@@ -141,7 +146,7 @@ pub(super) fn candidates(
 /// The variables that mechanisms suggest, with what the mechanism is.
 fn variables(mechanisms: &[Mechanism]) -> Vec<(&str, &str, &str)> {
     let mut found: Vec<(&str, &str, &str)> = Vec::new();
-    for mechanism in mechanisms {
+    for mechanism in mechanisms.iter().filter(|one| one.share >= TRIED_FROM) {
         for (name, value) in mechanism.cures.iter().filter_map(|cure| cure.variable.as_ref()) {
             if found.iter().all(|(known, ..)| known != name) {
                 found.push((name, value, &mechanism.what));
