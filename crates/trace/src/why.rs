@@ -409,6 +409,10 @@ const NEARLY_ALL: f64 = 0.97;
 
 /// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
 fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
+    // Where records were lost, silence says nothing.
+    if scene.lost {
+        return None;
+    }
     let begin_ns = scene.run_ns.0;
     let last_ns = scene.recording.observation.records.iter().map(|record| record.time_ns).max()?;
     let run_ns = last_ns.saturating_sub(begin_ns);
