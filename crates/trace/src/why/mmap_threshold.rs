@@ -11,7 +11,8 @@ pub(super) const RULE: Rule = Rule {
     title: "A large block is mapped and unmapped",
     about: "glibc serves blocks of at least `M_MMAP_THRESHOLD` bytes with mmap(2) and gives them back with \
             munmap(2), so each such block faults anew. The threshold is 128 KiB at first and follows the \
-            largest freed block up to 32 MiB. Larger blocks always have a mapping of their own.",
+            largest freed block up to 32 MiB. Larger blocks always have a mapping of their own. A block of \
+            calloc(3) that is used sparsely is better off so: kept, it would be zeroed whole.",
     by_hand: "`strace -e trace=mmap,munmap PROGRAM` shows pairs of equal length, a page longer than the \
               block.",
     cures: &[
