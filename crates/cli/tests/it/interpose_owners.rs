@@ -171,7 +171,7 @@ fn the_summary_of_a_tree_says_in_which_process_the_pool_did_not_act_and_why() {
 #[test]
 fn advise_lists_the_programs_of_a_tree_in_which_the_pool_did_not_act() {
     let Some((script, [own, fixed, usual])) = tree() else { return };
-    let words = ["advise", "--runs", "3", "--any-output", "--json", "--", "sh", "-c", script];
+    let words = ["advise", "--every-cure", "--runs", "3", "--any-output", "--json", "--", "sh", "-c", script];
     let output =
         ended(Case::plain(crate::interposed::faultless()).args(&words).args(&[&own, &fixed, &usual]));
     let advice: serde_json::Value =

@@ -130,7 +130,11 @@ fn a_low_soft_limit_costs_nothing_and_every_run_has_it() {
     } else {
         wants::missing_feature("RLIMIT_NOFILE", format_args!("the hard limit is {hard}"));
     }
-    let out = limited(&place, "-Sn 30", &["advise", "-n", "3", "--", "sh", "-c", "ulimit -Sn >>limits"]);
+    let out = limited(
+        &place,
+        "-Sn 30",
+        &["advise", "--every-cure", "-n", "3", "--", "sh", "-c", "ulimit -Sn >>limits"],
+    );
     assert!(matches!(out.status.code(), Some(0 | 1)), "{}", text(&out.stderr));
     let limits = std::fs::read_to_string(place.path("limits")).unwrap();
     assert!(limits.lines().count() > 10 && limits.lines().all(|limit| limit == "30"), "{limits}");
