@@ -341,8 +341,10 @@ def readme_check():
 def screen(name):
     """The first lines of what a verb printed, without its title."""
     parts = newest("screens")[0].text(f"{name}.txt").lstrip("\n").split("\n\n")
+    # The first mechanism.
+    first = parts[1].split("\n   2 ")[0] + "\n..."
     heads = {"stat": [*parts[1:3], "\n".join(parts[3].splitlines()[:3])],
-             "advise": [parts[0].splitlines()[0] + "\n...", "\n".join(parts[1].splitlines()[:6])]}
+             "advise": [parts[0].splitlines()[0] + "\n...", first, "\n".join(parts[2].splitlines()[:6])]}
     return "```text\n" + "\n\n".join(heads[name]) + "\n...\n```\n"
 
 

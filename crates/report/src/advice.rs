@@ -29,8 +29,9 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     if let Some(choice) = &advice.choice {
         say("", choice, "", "");
     }
-    for line in why::lines(&advice.mechanisms, Palette(colour), style.columns) {
-        let _ = writeln!(out, "{line}");
+    let mechanisms = why::lines(&advice.mechanisms, Palette(colour), style.columns);
+    if !mechanisms.is_empty() {
+        let _ = writeln!(out, "\n{}", mechanisms.join("\n"));
     }
     if !advice.scores.is_empty() {
         figures(&mut out, advice, &style);
