@@ -1,6 +1,6 @@
 //! A recording -> the mechanisms behind its faults, each with its evidence, its cost, and the cures that act on it.
 //!
-//! A mechanism is one file below this one: what it is ([`Rule::about`]), the evidence that proves it ([`Rule::find`]),
+//! A mechanism is one file below this one: what it is (`Rule::about`), the evidence that proves it (`Rule::find`),
 //! and its cures. The rules stand in one table and are tried in order; a fault belongs to the first mechanism that
 //! claims it. `given` tells who gave memory back and who took it again, `owner` which allocator or runtime called.
 //!
