@@ -18,7 +18,11 @@ static void at_quick_exit_only(void) { say(&workers[0], "at quick exit"); }
 
 static int status_of(void) { return world.is_quiet ? 100 + world.hash % 100 : 10 + world.seed % 50; }
 
+/* A program that was executed in a handler begins with that handler's signals blocked. */
 static void end_by_signal(int number) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     signal(number, SIG_DFL);
     for (;;) kill(getpid(), number), pause();
 }
