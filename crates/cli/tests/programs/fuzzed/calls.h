@@ -54,6 +54,10 @@ static long advise_parts(const struct iovec *parts, size_t count, int advice) {
     int error = errno;
     if (self >= 0) close(self);
     errno = error;
+    if (done >= 0 || error != ESRCH) return done;
+    /* The first thread has ended, or is about to: the kernel takes the memory of a process from it. */
+    done = 0;
+    for (size_t at = 0; at < count && !madvise(parts[at].iov_base, parts[at].iov_len, advice); at++) done += parts[at].iov_len;
     return done;
 }
 
