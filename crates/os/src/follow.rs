@@ -12,12 +12,12 @@
 //!
 //! References: seccomp(2), ptrace(2).
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use crate::counters::now_ns;
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal, Kind, Registers, STACK_BYTES, Writer};
-use crate::process_memory;
+use crate::{process_memory, spawn};
 
 /// The process that follows.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Follower {
     /// # Errors
     /// EPERM if a sandbox, or another tracer, forbids it.
     pub fn start(pid: i32, journal: &Journal) -> Result<Self> {
-        let (ready, tell) = pipe()?;
+        let (ready, tell) = spawn::pipe()?;
         // SAFETY: the child only runs `follow`, which keeps to async-signal-safe calls and memory that is laid out here.
         match unsafe { libc::fork() } {
             -1 => Err(Error::last("fork")),
@@ -51,7 +51,7 @@ impl Follower {
                 if errno == 0 {
                     return Ok(Self { pid: follower });
                 }
-                let _ = crate::spawn::reap(follower, true);
+                let _ = spawn::reap(follower, true);
                 Err(Error::new("ptrace(PTRACE_SEIZE", errno))
             }
         }
@@ -59,18 +59,8 @@ impl Follower {
 
     /// Reaps it, if the last program that it follows has ended.
     pub fn finish(self) {
-        let _ = crate::spawn::reap(self.pid, false);
+        let _ = spawn::reap(self.pid, false);
     }
-}
-
-fn pipe() -> Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: two writable descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(Error::last("pipe2"));
-    }
-    // SAFETY: the kernel has just handed out both, and nothing else owns them.
-    Ok(ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).into())
 }
 
 /// The follower's whole life.

@@ -465,6 +465,11 @@ impl Call {
         ("exit_group", Self::ExitGroup),
     ];
 
+    /// Its name; of calls that are one here, the first.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, call)| *call == self).map_or("", |(name, _)| name)
+    }
+
     /// The call of that name.
     pub fn of(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)

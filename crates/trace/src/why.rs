@@ -28,7 +28,7 @@ use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::profile::{Profile, Selection, Weighted};
 use crate::recording::Recording;
-use crate::sites::{Group, Grouping, NO_STACK, SiteRow, Sites};
+use crate::sites::{Group, Grouping, NO_STACK, Naming, SiteRow, Sites};
 use given::{Given, Giver};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
@@ -94,6 +94,7 @@ pub struct Advised {
 pub(crate) struct Scene<'a> {
     recording: &'a Recording,
     profile: &'a Profile,
+    naming: &'a Naming<'a>,
     given: Given,
     /// Begin and length of the run, ns.
     run_ns: (u64, u64),
@@ -239,12 +240,8 @@ impl Scene<'_> {
 
     /// `brk <- free <- send_reply (msg.c:61)`.
     fn caller(&self, giver: &Giver) -> String {
-        let call = crate::observation::Call::NAMES.iter().find(|(_, call)| *call == giver.call);
-        let call = call.map_or("", |(name, _)| name);
-        let site = match &giver.place {
-            Some(place) => format!("{} ({})", giver.site, tail(place)),
-            None => giver.site.clone(),
-        };
+        let call = giver.call.name();
+        let site = named(&giver.site, giver.place.as_deref());
         let stacks = &self.recording.stacks;
         if giver.site.ends_with(call) {
             // The runtime's own wrapper of the call: who calls that?
@@ -273,9 +270,13 @@ fn bare(function: &str) -> &str {
     function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_")
 }
 
-/// The last two parts of a path: the rest says little.
-fn tail(place: &str) -> &str {
-    place.rmatch_indices('/').nth(1).map_or(place, |(at, _)| &place[at + 1..])
+/// `send_reply (src/msg.c:61)`: of a path the last two parts, as the rest says little.
+fn named(site: &str, place: Option<&str>) -> String {
+    let tail = |place: &str| {
+        let at = place.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
+        format!("{site} ({})", &place[at..])
+    };
+    place.map_or_else(|| site.to_owned(), tail)
 }
 
 /// The mechanisms of a recording, most time first, and the CPU time of all calls that gave memory back, ns; `None` if
@@ -286,8 +287,9 @@ pub(crate) fn mechanisms(
     grouping: &Grouping<'_>,
     (run_ns, cpu_ns, lost): ((u64, u64), f64, bool),
 ) -> (Vec<Mechanism>, Option<f64>) {
-    let given = Given::new(recording, profile, grouping.naming());
-    let scene = Scene { recording, profile, given, run_ns, lost, cpu_ns };
+    let naming = grouping.naming();
+    let given = Given::new(recording, profile, naming);
+    let scene = Scene { recording, profile, naming, given, run_ns, lost, cpu_ns };
     let mut taken = vec![false; profile.faults.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
@@ -394,12 +396,9 @@ fn mechanism(
 /// The sites with most of the time.
 fn places(sites: &Sites) -> Vec<String> {
     let all = sites.shown.as_ref().map_or(0.0, |shown| shown.time_ns.value);
-    let named = sites.rows.iter().filter(|row| row.label != NO_STACK && row.time_ns.value > 0.1 * all);
-    let label = |row: &SiteRow| match &row.place {
-        Some(place) => format!("{} ({})", row.label, tail(place)),
-        None => row.label.clone(),
-    };
-    named.take(PLACES).map(label).collect()
+    let weighty = sites.rows.iter().filter(|row| row.label != NO_STACK && row.time_ns.value > 0.1 * all);
+    let label = |row: &SiteRow| named(&row.label, row.place.as_deref());
+    weighty.take(PLACES).map(label).collect()
 }
 
 /// Parts of the run that [`when`] looks at.

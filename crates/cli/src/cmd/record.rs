@@ -76,6 +76,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         true => (Vec::new(), Runtimes::default()),
         false => runtimes::variables(!args.no_python, args.jit),
     };
+    // Following would take such a program's rights.
+    let is_privileged = text::warn_of_privileged(&args.command);
     let options = Options {
         runtimes,
         every_fault: args.all,
@@ -83,7 +85,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
         names: names_folder(),
-        calls: !args.no_calls && !text::warn_of_privileged(&args.command),
+        calls: !args.no_calls && !is_privileged,
         ..Options::default()
     };
     if args.all_cpus {

@@ -38,7 +38,6 @@ pub(super) const RULE: Rule = Rule {
         if forks == 0 || ns == 0.0 {
             return Vec::new();
         }
-        let naming = crate::sites::Naming::new(scene.recording, scene.profile);
         vec![Claim {
             what: format!(
                 "forks copy the page tables: {} each, {} at most",
@@ -46,7 +45,7 @@ pub(super) const RULE: Rule = Rule {
                 Nanos(longest as f64)
             ),
             calls: (forks, ns),
-            caller: stack.map(|stack| format!("fork <- {}", naming.site(Some(stack), "").0)),
+            caller: stack.map(|stack| format!("fork <- {}", scene.naming.site(Some(stack), "").0)),
             cures: vec![Proposed::new("posix_spawn or vfork, if the child runs another program", [0.5, 1.0])],
             ..Claim::default()
         }]

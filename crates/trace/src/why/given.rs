@@ -12,9 +12,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::owner::Owner;
-use crate::kind::Kind;
 use crate::observation::{Call, Host, Record, What};
-use crate::profile::Profile;
+use crate::profile::{Profile, Weighted};
 use crate::recording::Recording;
 use crate::sites::{Label, Naming};
 
@@ -144,14 +143,7 @@ impl Given {
         records.sort_by_key(|record| record.time_ns);
         for record in records {
             while let Some((index, fault)) = faults.next_if(|(_, fault)| fault.time_ns <= record.time_ns) {
-                found.fault(
-                    spaces.entry(fault.pid).or_default(),
-                    index,
-                    fault.addr,
-                    fault.kind,
-                    fault.faults,
-                    host,
-                );
+                found.fault(spaces.entry(fault.pid).or_default(), index, fault, host);
             }
             match &record.what {
                 What::Fork { parent } if *parent != record.pid => {
@@ -188,24 +180,19 @@ impl Given {
             }
         }
         for (index, fault) in faults {
-            found.fault(
-                spaces.entry(fault.pid).or_default(),
-                index,
-                fault.addr,
-                fault.kind,
-                fault.faults,
-                host,
-            );
+            found.fault(spaces.entry(fault.pid).or_default(), index, fault, host);
         }
         found
     }
 
-    fn fault(&mut self, space: &mut Space, index: usize, addr: u64, kind: Kind, faults: f64, host: &Host) {
-        let Some(bytes) = host.bytes_made_resident(kind) else { return };
-        let Some(giver) = space.take(addr, bytes * faults) else { return };
+    fn fault(&mut self, space: &mut Space, index: usize, fault: &Weighted, host: &Host) {
+        let Some(bytes) = host.bytes_made_resident(fault.kind).map(|bytes| bytes * fault.faults) else {
+            return;
+        };
+        let Some(giver) = space.take(fault.addr, bytes) else { return };
         self.causes[index] = Some(giver);
         let giver = &mut self.givers[giver as usize];
-        giver.waiting_bytes = (giver.waiting_bytes - bytes * faults).max(0.0);
+        giver.waiting_bytes = (giver.waiting_bytes - bytes).max(0.0);
     }
 }
 

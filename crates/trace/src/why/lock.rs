@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Claim, Proposed, Rule, tail};
+use super::{Claim, Proposed, Rule, named};
 use crate::observation::{Call, What};
 use crate::sites::NO_STACK;
 
@@ -34,7 +34,6 @@ pub(super) const RULE: Rule = Rule {
     cures: &[["larger steps and kept mappings: the cure of the writer's own mechanism", "as there", "-"]],
     find: |scene| {
         let records = &scene.recording.observation.records;
-        let naming = crate::sites::Naming::new(scene.recording, scene.profile);
         // Writers by process, in the order of their begins.
         let mut writers: HashMap<u32, Vec<Writer>> = HashMap::new();
         for record in records {
@@ -67,13 +66,13 @@ pub(super) const RULE: Rule = Rule {
         }
         let claim = |(call, Waits { count, ns, stacks }): (Call, Waits)| {
             let most = stacks.into_iter().max_by_key(|&(stack, ns)| (ns, stack));
-            let (site, place) = naming.site(most.and_then(|(stack, _)| stack), NO_STACK);
-            let site = place.map_or(site.clone(), |place| format!("{site} ({})", tail(&place)));
+            let (site, place) = scene.naming.site(most.and_then(|(stack, _)| stack), NO_STACK);
+            let site = named(&site, place.as_deref());
             Claim {
-                what: format!("threads wait for mmap_lock, held by {}", name(call)),
+                what: format!("threads wait for mmap_lock, held by {}", call.name()),
                 calls: (count, 0.0),
                 wait_ns: ns,
-                caller: Some(format!("{} <- {site}", name(call))),
+                caller: Some(format!("{} <- {site}", call.name())),
                 cures: vec![Proposed::new(
                     "change the address space less often: larger steps, kept mappings",
                     [0.0, 0.0],
@@ -84,7 +83,3 @@ pub(super) const RULE: Rule = Rule {
         waits.into_iter().map(claim).collect()
     },
 };
-
-fn name(call: Call) -> &'static str {
-    Call::NAMES.iter().find(|(_, known)| *known == call).map_or("", |(name, _)| name)
-}
