@@ -184,7 +184,7 @@ impl Proposed {
 }
 
 /// All mechanisms, in the order in which they claim.
-pub(crate) const RULES: [Rule; 14] = [
+pub(crate) const RULES: &[Rule] = &[
     heap_top::RULE,
     mmap_threshold::RULE,
     arena::RULE,
