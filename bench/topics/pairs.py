@@ -85,11 +85,13 @@ def allocators(to):
 @topic("peers", rounds=15)
 def take_peers(to):
     """workloads under every allocator; name libraries after -- as NAME=LIBRARY"""
-    commands = {name: workload(name) for name in ("temporaries", "bursts", "growth", "thread-churn")}
+    # About a second each: 110 runs of each are taken.
+    commands = {name: workload(name, size) for name, size in (
+        ("temporaries", "--total-mib 2048"), ("bursts", "--bursts 4 --blocks 300"), ("growth", "--max-mib 512"), ("thread-churn", ""))}
     commands |= {f"chunk-pipeline-{workers}": workload("chunk-pipeline", f"--workers {workers}") for workers in (1, 2)}
     # Longer than by default, since 50 ms are too short; `mixed` with larger blocks.
     commands |= {name: workload(name, "--blocks 2000") for name in ("calloc-sparse", "calloc-full")}
-    commands |= {"mixed-large": workload("mixed", "--ops 400000 --max-size 262144"), "idle-bursts": workload("idle-bursts", "--bursts 4")}
+    commands |= {"mixed-large": workload("mixed", "--ops 400000 --max-size 262144"), "idle-bursts": workload("idle-bursts", "--bursts 2")}
     arms = allocators(to)
     with to.table("peers", ["job", "round", "arm", "wall_s", "user_s", "sys_s", "minflt", "maxrss_kib", "body_s"], arms) as table:
         for name, command in commands.items():
