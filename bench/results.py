@@ -126,6 +126,21 @@ def strangers():
     return folder.table("user and load, intervals that hold, half-width at most 20 %, `stat` / program's own clock", rows)
 
 
+def calls():
+    """The program's own figures are of a run that nobody watched."""
+    folder, rows = newest("calls")[0], []
+    found = folder.rows("calls.csv.gz")
+    by = lambda row, of, to, plus=0: (float(row[of]) + plus) / float(row[to])
+    for way, user in dict.fromkeys((row["way"], row["user"]) for row in found):
+        runs = of(found, way=way, user=user)
+        ratio = lambda *names: ranged(extremes([by(row, *names) for row in runs]))
+        each = [(float(row["with_cpu_ns"]) - float(row["without_cpu_ns"])) / float(row["calls"]) / 1e3 for row in runs]
+        times = ratio("found_ns", "call_ns") if user == "root" else "not known"
+        price = ranged(extremes(each)) if way == "dontneed-few" else ""
+        rows.append([f"{way}, {user}", ratio("found_calls", "calls"), ratio("found_bytes", "bytes"), times, price])
+    return folder.table("call and user, calls: found / made, bytes taken again: found / true, time in them: found / own clock, us added to a call", rows)
+
+
 def diffs():
     folder = newest("diffs")[0]
     found, builds = folder.rows("diffs.csv.gz"), {"self": "a build with itself", "pages": "one function added, one removed, one with twice the faults",
@@ -349,7 +364,7 @@ def screen(name):
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, memory, cost, check, strangers, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
+    run, peers, memory, cost, check, strangers, calls, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 

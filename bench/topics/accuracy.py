@@ -42,6 +42,37 @@ def take_strangers(to):
                     hog.wait()
 
 
+# Ways of gives.c, each with the pages that a call gives back: many for their time, few for the price of recording a call.
+GIVES = {way: (256, 400) for way in ("munmap", "dontneed", "brk", "mremap", "over")} | {"dontneed-few": (2, 10000)}
+CALLS_FIELDS = ["way", "user", "round", "calls", "bytes", "call_ns", "cpu_ns", "without_cpu_ns", "with_cpu_ns", "found_calls", "found_bytes", "found_ns"]
+
+
+def calls_row(to, way, user):
+    pages, times = GIVES[way]
+    command = [os.path.abspath("gives"), way.partition("-")[0], str(pages), str(times)]
+    own = lambda *before: [int(word) for word in output([*before, *command], user).split()]
+    recorded = lambda *more: own(to.faultless, "record", *more, "-o", "calls.trace", "--")
+    plain, without, with_calls = own(), recorded("--no-calls"), recorded()
+    found = json.loads(output([to.faultless, "report", "--json", "calls.trace"], user))["mechanisms"]
+    found = [one for one in found if one["cycled_bytes"] > 0]
+    sums = [sum(one[name] or 0 for one in found) for name in ("calls", "cycled_bytes", "call_ns")]
+    return [*plain, without[3], with_calls[3], *sums]
+
+
+@topic("calls", rounds=7)
+def take_calls(to):
+    """* bytes and times of calls that give memory back, beside programs that know both, and what recording a call costs"""
+    to.built("gives", "gives.c", "-O1")
+    os.chmod(".", 0o777)
+    with to.table("calls", CALLS_FIELDS) as table:
+        for number, order in rounds(to.rounds, itertools.product(GIVES, ("root", "nobody")), name="calls"):
+            for way, user in order:
+                if os.path.exists("calls.trace"):
+                    os.remove("calls.trace")
+                warm(200)
+                table.row(way, user, number, *calls_row(to, way, None if user == "root" else user))
+
+
 # Program -> its planted regressions, and the function that must be named. Python 3.12 or later names its functions.
 PLANTED = {"./planted-c": {"leak": "load_rows", "index": "build_index", "passes": "sort_passes", "stack": "walk", "copy": "run_child", "sparse": "fill_table"},
            "./python planted.py": {"strings": "parse_rows", "index": "make_index"}, "./planted-rs": {"clone": "collect_numbers", "tree": "grow_tree"}}

@@ -1,7 +1,7 @@
 //! The answer of `faultless report`, as text.
 //!
-//! In: [`Findings`]. Out: the answer in a sentence; then tables by touching and allocating site, by kind,
-//! mapping and thread; then what to do about the largest sites, and the kernel's time. Empty sections are not
+//! In: [`Findings`]. Out: the answer in a sentence; then the mechanisms and their cures; then tables by touching
+//! and allocating site, by kind, mapping and thread; then the kernel's time. Empty sections are not
 //! printed; [`explain`] says why they are empty, and how the figures came about. It decides nothing:
 //! [`Findings`] holds every figure.
 //!
@@ -12,6 +12,8 @@ mod page;
 mod section;
 mod sentence;
 mod tree;
+
+use std::iter;
 
 use faultless_trace::findings::Findings;
 
@@ -92,12 +94,14 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         false => text::command(&findings.command),
     };
     let answer = sentence::answer(findings);
-    tables.insert(1.min(tables.len()), section::remedies(findings, palette, width));
     let mut sections = vec![
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
-    sections.push(headed("Why", palette, why::lines(&findings.mechanisms, palette, width)));
+    let mut lines = why::lines(&findings.mechanisms, palette, width);
+    let heads = iter::once("   Next: ").chain(iter::repeat("         "));
+    lines.extend(heads.zip(section::next(findings, width)).flat_map(|(head, step)| wrap(head, &step, width)));
+    sections.push(headed("Why", palette, lines));
     sections.extend(shown);
     sections.extend(tables);
     sections.extend([

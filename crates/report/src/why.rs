@@ -34,7 +34,7 @@ pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) ->
 }
 
 /// `31 % of the CPU time, 1 200 times a second`.
-fn cost(mechanism: &Mechanism) -> String {
+pub(crate) fn cost(mechanism: &Mechanism) -> String {
     let mut parts = Vec::new();
     if mechanism.share > 0.0 {
         parts.push(format!("{} of the CPU time", Percent(mechanism.share)));
@@ -53,7 +53,7 @@ fn cost(mechanism: &Mechanism) -> String {
     parts.join(", ")
 }
 
-fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
+pub(crate) fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     let faults = match mechanism.faults {
         exact if exact.high - exact.low < 1.0 => Count(exact.value.round() as u64).to_string(),
@@ -82,7 +82,7 @@ fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
 }
 
 /// `saves 28 to 31 ms; keeps up to 2 MiB; both settings together`.
-fn gain(cure: &Advised) -> String {
+pub(crate) fn gain(cure: &Advised) -> String {
     let mut parts = Vec::new();
     if cure.saves_ns.high > 0.0 {
         parts.push(format!("saves {}", Figure::nanos_range(cure.saves_ns)));

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! [`Stat`] gives the parts that need no sites: totals, the avoidable curve, serialisation, kernel phases.
-//! `sites` gives the rows, `cure` the cures. [`Findings`] is also the JSON document of `report --json`.
+//! `sites` gives the rows, `why` the mechanisms. [`Findings`] is also the JSON document of `report --json`.
 
 mod kernel;
 mod notes;
@@ -13,20 +13,18 @@ pub use kernel::{FaultPath, bare};
 pub use notes::lost_of;
 
 use crate::avoid::Point;
-use crate::cure::{self, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::filter::Filter;
 use crate::kind::Kind;
-use crate::measurement::Interval;
+use crate::measurement::{Count, Interval};
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::{Profile, Selected, Selection};
-use crate::program::Program;
 use crate::recording::{Recording, Settings};
-use crate::sites::{Group, Grouping, NO_BLOCK, RECORDER, SiteRow, Sites};
+use crate::sites::{Group, Grouping, SiteRow, Sites};
 use crate::stat::missing::denied;
 use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tree::{Node, Shape};
-use crate::tuning::{MOST_SHARE, MOST_SITES, NAMED_SITES, NOTED_SHARE};
+use crate::tuning::{JUDGED_RECORDS, MOST_SHARE, MOST_SITES};
 use crate::why::{self, Mechanism};
 
 /// The request.
@@ -86,9 +84,9 @@ pub struct Findings {
     /// Share of the time of the run that is in no call site, 0 to 1. Of the faults if no time is known.
     #[serde(default)]
     pub unplaced: f64,
-    /// The gain from keeping freed pages; `None` if no site has a cure that keeps them.
+    /// The gain from keeping freed pages, by the readings of resident memory.
     pub avoidable: Option<Point>,
-    /// The reason if no site has a cure.
+    /// The reason if no mechanism has a cure.
     #[serde(default)]
     pub no_cure: Option<String>,
     /// What the filter left of the run; `None` without one.
@@ -105,9 +103,7 @@ pub struct Findings {
     /// CPU time in the calls that gave memory back, ns; `None` if they were not recorded.
     #[serde(default)]
     pub giving_ns: Option<f64>,
-    /// The largest sites with their cures; small sites only if they have one.
-    pub remedies: Vec<Remedy>,
-    /// The next step if none of them has a cure.
+    /// The next step.
     #[serde(default)]
     pub next: Option<Next>,
     /// Faults that are in no table, by kind, with seconds.
@@ -159,14 +155,12 @@ pub struct Left {
     pub largest: f64,
 }
 
-/// The next step where no site has a cure.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
     /// Try the cures that need no change of the program.
     Advise,
-    /// Record who allocates.
-    RecordAlloc,
     /// Look at who calls the sites: no cure that `advise` tries acts on them.
     Tree,
 }
@@ -214,7 +208,7 @@ pub struct Coverage {
 
 impl Findings {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
-    pub const SCHEMA: u32 = 4;
+    pub const SCHEMA: u32 = 5;
 
     /// The findings of a recording. An unknown part is left out, with a note.
     ///
@@ -240,42 +234,23 @@ impl Findings {
         let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
-        let begin_ns = recording.header.begin_ns;
-        let program = Program::new(recording, has_blocks);
         let (mechanisms, giving_ns) = why::mechanisms(
             recording,
             &profile,
             &grouping,
-            ((begin_ns, stat.usage.wall_ns), cpu_ns as f64, lost_of(recording) > 0),
+            why::Run {
+                run_ns: (recording.header.begin_ns, stat.usage.wall_ns),
+                cpu_ns: cpu_ns as f64,
+                lost: lost_of(recording) > 0,
+                knee,
+                most_avoidable,
+            },
         );
-        let remedies_of = |of: &Sites| -> Vec<Remedy> {
-            let remedy = |row| {
-                cure::remedy(&Pattern {
-                    row,
-                    all: &sites.all,
-                    lives: row_lives(row, &owners),
-                    blocks: has_blocks,
-                    program: &program,
-                    asked_for_blocks: recording.header.settings.alloc_from_bytes.is_some(),
-                    host: &observation.host,
-                    run_ns: (begin_ns, stat.usage.wall_ns),
-                    cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
-                    knee,
-                    most_avoidable,
-                })
-            };
-            let programs = of.rows.iter().filter(|row| row.label != RECORDER);
-            let cured = programs.take(NAMED_SITES).map(|row| (row.share, remedy(row)));
-            let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= NOTED_SHARE;
-            cured.filter(is_told).map(|(_, remedy)| remedy).collect()
-        };
-        // The answer is about the run, the tables and cures about what is shown of it.
         let whole = selection.is_part().then(|| grouping.sites(Group::Site, &Selection::default()));
         let whole = whole.as_ref().unwrap_or(&sites);
-        let (of_run, remedies) = (remedies_of(whole), remedies_of(&sites));
-        // Without an end no curve is known, and nothing rules a cure out.
+        // Without an end not all is known, and nothing rules a cure out.
         let is_known = !whole.rows.is_empty() && recording.footer.is_some();
-        let no_cure = is_known.then(|| cure::why_none(&of_run, whole.all.records, stat.faults())).flatten();
+        let no_cure = is_known.then(|| no_cure(&mechanisms, whole.all.records, stat.faults())).flatten();
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
@@ -319,10 +294,9 @@ impl Findings {
             selected: selection.of(&profile),
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
-            next: next(recording, &remedies, has_blocks, &program),
+            next: next(&mechanisms),
             mechanisms,
             giving_ns,
-            remedies,
             beyond,
             beyond_seconds,
             kernel,
@@ -337,25 +311,25 @@ impl Findings {
     }
 }
 
-/// What to do next, if no site has a cure.
-fn next(recording: &Recording, remedies: &[Remedy], has_blocks: bool, program: &Program) -> Option<Next> {
-    if remedies.iter().any(|remedy| remedy.cure.is_some()) || remedies.is_empty() {
-        return None;
-    }
-    let settings = &recording.header.settings;
-    let is_recorded = settings.attached || has_blocks || settings.alloc_from_bytes.is_some();
-    let is_reached = program.memory.hidden().is_none() || has_blocks;
-    Some(match (is_reached && cure::may_be_cured(remedies), is_recorded) {
-        (false, _) => Next::Tree,
-        (true, true) => Next::Advise,
-        (true, false) => Next::RecordAlloc,
-    })
+/// What to do next; `None` if nothing takes time.
+fn next(mechanisms: &[Mechanism]) -> Option<Next> {
+    mechanisms.first()?;
+    Some(if mechanisms.iter().any(Mechanism::can_be_tried) { Next::Advise } else { Next::Tree })
 }
 
-/// The blocks that a touching site's faults fell into, if one allocating site made most of them.
-fn row_lives<'a>(row: &SiteRow, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
-    let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
-    owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
+/// The reason if no mechanism has a cure, of so many recorded faults of all.
+fn no_cure(mechanisms: &[Mechanism], records: u64, faults: u64) -> Option<String> {
+    if mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty()) {
+        return None;
+    }
+    if records < JUDGED_RECORDS.min(faults) {
+        let (records, faults) = (Count(records), Count(faults));
+        return Some(format!("{records} of {faults} faults were recorded, too few to judge one"));
+    }
+    Some(match mechanisms.first() {
+        Some(first) => first.what.clone(),
+        None => "nothing that they do takes 1 % of the CPU time".to_owned(),
+    })
 }
 
 /// The time of a row, or its faults if no time is known.

@@ -6,7 +6,7 @@
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
 //! `clock`, `levels`, `recording`, `file`, `pairer`, `fault`; `reconcile`, `profile`, `program`; `avoid`, `sites`, `diff`,
-//! `rounds`, `advice`, `compare`; `filter`, `tree`, `stat`, `cure`; `timeline`, `repeat`, `findings`,
+//! `rounds`, `advice`, `compare`; `filter`, `tree`, `stat`, `why`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
 //! ```
@@ -21,7 +21,6 @@ pub mod budget;
 pub mod change;
 mod clock;
 pub mod compare;
-pub mod cure;
 pub mod diff;
 mod fault;
 pub mod file;

@@ -38,19 +38,6 @@ pub enum Memory {
     Java,
 }
 
-impl Memory {
-    /// Memory that the interposer can't see, in words.
-    pub(crate) fn hidden(self) -> Option<&'static str> {
-        match self {
-            Self::Malloc | Self::Library(_) => None,
-            Self::Own => Some("the program's own malloc"),
-            Self::Static => Some("a statically linked program"),
-            Self::Go => Some("the heap of Go"),
-            Self::Java => Some("the Java heap"),
-        }
-    }
-}
-
 /// What the rules of cures need to know of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {

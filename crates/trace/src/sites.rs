@@ -2,7 +2,7 @@
 //! A row has faults and time with their 95 % intervals, and resident memory. A row of blocks also has their
 //! lifetimes and refaults.
 //!
-//! All rows of a grouping add up to all faults of the profile. Nothing is judged (`cure` does).
+//! All rows of a grouping add up to all faults of the profile. Nothing is judged (`why` does).
 
 mod lives;
 mod naming;
@@ -155,6 +155,11 @@ impl<'a> Grouping<'a> {
             refaulted: refault::refaulted(profile),
             spawned: profile.faults.iter().map(is_spawned).collect(),
         }
+    }
+
+    /// For each fault: its memory was in an earlier block.
+    pub(crate) fn refaulted(&self) -> &[bool] {
+        &self.refaulted
     }
 
     /// The names that it uses.

@@ -59,7 +59,6 @@ pub(crate) const RSS_NOISE_PAGES: u64 = 1024;
 
 /// Least share of the time that a cure must win. Less is not worth a line in a start script, and among
 /// several cures one wins a little by chance.
-/// Noticed by `a_headline_has_the_reason_that_no_site_has_a_cure`.
 pub(crate) const MIN_GAIN: f64 = 0.02;
 
 /// Share of CPU time that a cure may cost if it wins elapsed time, or the reverse. Chosen.
@@ -214,31 +213,22 @@ pub(crate) const PRICE_PRIOR_BURSTS: f64 = 4.0;
 /// within one.
 pub(crate) const ONE_BURST_SHARE: f64 = 0.3;
 
-/// Share of a site's faults that a pattern must explain for its cure to be named. Chosen: the larger part.
-/// Noticed by `nothing_is_an_answer`.
+/// Share of the faults, or of a probability, from which on a pattern is taken to hold. Chosen: the larger part.
+/// Noticed by `without_calls_memory_that_comes_back_is_found_by_its_faults_its_blocks_or_the_readings`.
 pub(crate) const PATTERN_SHARE: f64 = 0.5;
-/// Share below which a pattern counts as absent.
-pub(crate) const ABSENT_SHARE: f64 = 0.2;
 /// Share of a block's memory that counts as touched whole.
-/// Noticed by `large_blocks_touched_whole_and_once`.
+/// Noticed by `memory_that_fills_huge_pages_is_for_huge_pages`.
 pub(crate) const WHOLE_SHARE: f64 = 0.8;
-/// Blocks up to this many times the threshold are served by raising it. Larger ones fragment the heap and
-/// need a pool. Chosen.
-pub(crate) const ABOVE_THRESHOLD: u64 = 8;
 /// Growth of a site's live blocks, from the first third of its run to the last, that shows a filling queue.
 pub(crate) const QUEUE_GROWTH: f64 = 1.5;
 /// Live blocks below which nothing is called a queue.
 pub(crate) const QUEUE_BLOCKS: u64 = 16;
 /// Bytes alive at once below which a queue is not worth a bound.
-/// Noticed by `blocks_that_pile_up`.
+/// Noticed by `blocks_that_pile_up_and_are_freed_in_the_end_wait_in_a_queue`.
 pub(crate) const QUEUE_BYTES: u64 = 32 << 20;
-/// Huge pages that a block must hold for huge pages to be named: a smaller one is mostly edge.
-pub(crate) const THP_PER_BLOCK: u64 = 2;
-/// Part of a run within which blocks must be born to be part of its start.
-pub(crate) const START_PART: f64 = 0.2;
 /// Share of a site's time that huge pages save: at least, likely, at most. Zeroing stays: a fault takes 60 to
 /// 150 times as long as one of a base page, instead of 512 times (by hand).
-/// Noticed by `large_blocks_touched_whole_and_once`.
+/// Noticed by `memory_that_fills_huge_pages_is_for_huge_pages`.
 pub(crate) const THP_SAVES: [f64; 3] = [0.6, 0.8, 0.9];
 /// Share of a site's time that populating saves: the traps, not the zeroing. 0.83 of the cycles remained
 /// (by hand).
@@ -247,11 +237,9 @@ pub(crate) const POPULATE_SAVES: [f64; 3] = [0.0, 0.15, 0.4];
 pub(crate) const NAMED_SITES: usize = 5;
 /// Records from which on the lack of a cure is a finding, and samples of the CPU clock from which on their share bounds
 /// the time in faults: a share of a tenth is known within 5 points (Wilson).
-/// Noticed by `a_headline_has_the_reason_that_no_site_has_a_cure`.
 pub(crate) const JUDGED_RECORDS: u64 = 200;
-/// Share of the faults or of their time from which on a note says what is not known of them, or a site without a cure
-/// is named. Chosen.
-/// Noticed by `a_headline_has_the_reason_that_no_site_has_a_cure`.
+/// Share of the faults or of their time from which on a note says what is not known of them, or a
+/// place. Chosen.
 pub(crate) const NOTED_SHARE: f64 = 0.05;
 /// Share of the time that the named call sites must make up.
 /// Noticed by `call_sites_make_their_share_of_the_time_that_the_answer_names`.
@@ -277,7 +265,6 @@ pub(crate) const COUNTERS_APART: u64 = 64;
 pub(crate) const COUNTERS_APART_SHARE: f64 = 0.001;
 /// Share of all faults, 0 to 1, that sites may save beyond the avoidable curve. Chosen: each reading of
 /// memory is off by some dozens of pages, and changes between two readings are not seen.
-/// Noticed by `keeping_saves_no_more_than_the_curve_says`.
 pub(crate) const CURVE_OFF: f64 = 0.05;
 /// Probability that some interval of `compare` misses its ratio. Chosen: one false alarm in a hundred.
 /// Noticed by `equal_figures_are_no_difference_and_few_rounds_say_nothing`.

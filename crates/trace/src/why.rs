@@ -4,7 +4,7 @@
 //! and its cures. The rules stand in one table and are tried in order; a fault belongs to the first mechanism that
 //! claims it. `given` tells who gave memory back and who took it again, `owner` which allocator or runtime called.
 //!
-//! The savings are hypotheses, as those of [`crate::cure`]: `faultless advise` measures them.
+//! The savings are hypotheses: `faultless advise` measures them.
 
 mod arena;
 mod copy;
@@ -12,6 +12,7 @@ mod file_pages;
 mod fork;
 mod fresh;
 mod given;
+mod growing_queue;
 mod heap_top;
 mod lock;
 mod mmap_threshold;
@@ -19,20 +20,25 @@ mod own_mapping;
 mod owner;
 mod purge;
 mod runtime;
+mod taken_again;
 mod thread_stack;
 mod zero_page;
 
 use serde::{Deserialize, Serialize};
 
+use crate::avoid::Point;
 use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::profile::{Profile, Selection, Weighted};
+use crate::program::{Memory, Program};
 use crate::recording::Recording;
 use crate::sites::{Group, Grouping, NO_STACK, Naming, SiteRow, Sites};
 use given::{Given, Giver};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
+/// Share of the CPU time from which on a mechanism is worth a trial.
+pub const TRIED_FROM: f64 = 0.02;
 /// Most of them that are shown.
 const SHOWN: usize = 6;
 /// Below this share of its length a block is used sparsely.
@@ -63,7 +69,9 @@ pub struct Mechanism {
     pub calls_are_least: bool,
     /// Calls a second, or faults a second if it makes no calls.
     pub per_s: f64,
-    /// Memory that was given back and taken again, bytes a second.
+    /// Memory that was given back and taken again, bytes ...
+    pub cycled_bytes: f64,
+    /// ... and bytes a second.
     pub cycled_bytes_per_s: f64,
     /// Where the memory is touched, most time first.
     pub taken_in: Vec<String>,
@@ -73,6 +81,14 @@ pub struct Mechanism {
     pub when: Option<String>,
     /// What can be done; empty: nothing, for the reason in `what`.
     pub cures: Vec<Advised>,
+}
+
+impl Mechanism {
+    /// Whether `faultless advise` has a cure that acts on it, and it takes enough time for a trial.
+    pub fn can_be_tried(&self) -> bool {
+        let has_variable = || self.cures.iter().any(|cure| cure.variable.is_some());
+        self.share >= TRIED_FROM && (has_variable() || self.id == fresh::RULE.id)
+    }
 }
 
 /// A cure of a mechanism.
@@ -95,13 +111,25 @@ pub(crate) struct Scene<'a> {
     recording: &'a Recording,
     profile: &'a Profile,
     naming: &'a Naming<'a>,
+    grouping: &'a Grouping<'a>,
     given: Given,
-    /// Begin and length of the run, ns.
-    run_ns: (u64, u64),
-    /// Records were lost.
-    lost: bool,
+    /// Who gives it memory.
+    memory: Memory,
+    run: Run,
+}
+
+/// What is known of the run.
+pub(crate) struct Run {
+    /// Begin and length, ns.
+    pub(crate) run_ns: (u64, u64),
     /// CPU time, ns.
-    cpu_ns: f64,
+    pub(crate) cpu_ns: f64,
+    /// Records were lost.
+    pub(crate) lost: bool,
+    /// What keeping freed memory would avoid, by the readings of resident memory.
+    pub(crate) knee: Option<Point>,
+    /// Upper bound of the share of all faults that keeping any amount avoids, 0 to 1.
+    pub(crate) most_avoidable: Option<f64>,
 }
 
 /// A mechanism, for the table of rules and the documentation.
@@ -144,6 +172,8 @@ enum Faults<'a> {
     Given,
     /// Those of which this is true.
     Of(Box<dyn Fn(&Weighted) -> bool + 'a>),
+    /// Those with a flag.
+    Flagged(Vec<bool>),
 }
 
 impl Faults<'_> {
@@ -197,6 +227,8 @@ pub(crate) const RULES: &[Rule] = &[
     zero_page::RULE,
     copy::RULE,
     file_pages::RULE,
+    taken_again::RULE,
+    growing_queue::RULE,
     lock::RULE,
     fork::RULE,
 ];
@@ -265,6 +297,20 @@ impl Scene<'_> {
     }
 }
 
+/// The largest mmap threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)), bytes.
+const MMAP_THRESHOLD_MOST_BYTES: u64 = 32 << 20;
+/// A block's header, and the rounding of its length, take less.
+const HEADER_BYTES: u64 = 64;
+
+/// The settings of glibc that keep blocks of up to this length in the heap, and the heap's top.
+fn malloc_settings(largest_bytes: u64) -> String {
+    let map = match largest_bytes.saturating_add(HEADER_BYTES) {
+        len_bytes if len_bytes > MMAP_THRESHOLD_MOST_BYTES => "mmap_max=0",
+        _ => "mmap_threshold=33554432",
+    };
+    format!("glibc.malloc.{map}:glibc.malloc.trim_threshold=4294967296")
+}
+
 /// Without the underscores and prefixes that glibc's own names have.
 fn bare(function: &str) -> &str {
     function.trim_start_matches("__GI_").trim_start_matches('_').trim_start_matches("libc_")
@@ -285,22 +331,24 @@ pub(crate) fn mechanisms(
     recording: &Recording,
     profile: &Profile,
     grouping: &Grouping<'_>,
-    (run_ns, cpu_ns, lost): ((u64, u64), f64, bool),
+    run: Run,
 ) -> (Vec<Mechanism>, Option<f64>) {
     let naming = grouping.naming();
     let given = Given::new(recording, profile, naming);
-    let scene = Scene { recording, profile, naming, given, run_ns, lost, cpu_ns };
+    let memory = Program::new(recording, !profile.blocks.blocks.is_empty()).memory;
+    let scene = Scene { recording, profile, naming, grouping, given, memory, run };
     let mut taken = vec![false; profile.faults.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
         for claim in (rule.find)(&scene) {
             let of = claimed(&scene, &claim, &mut taken);
-            found.extend(mechanism(&scene, rule, claim, &of, grouping));
+            found.extend(mechanism(&scene, rule, claim, &of));
         }
     }
     // What waits takes no CPU time: it is beside the length of the run.
-    let weight =
-        |mechanism: &Mechanism| mechanism.share.max(mechanism.wait_ns / run_ns.1.max(1) as f64).min(1.0);
+    let weight = |mechanism: &Mechanism| {
+        mechanism.share.max(mechanism.wait_ns / scene.run.run_ns.1.max(1) as f64).min(1.0)
+    };
     found.retain(|mechanism| weight(mechanism) >= SHOWN_SHARE);
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     found.truncate(SHOWN);
@@ -332,6 +380,7 @@ fn claimed(scene: &Scene<'_>, claim: &Claim<'_>, taken: &mut [bool]) -> Vec<bool
         Faults::None => false,
         Faults::Given => scene.given.causes[index].is_some_and(|giver| claim.givers.contains(&giver)),
         Faults::Of(ref is_its) => is_its(fault),
+        Faults::Flagged(ref flags) => flags[index],
     };
     let faults = scene.profile.faults.iter().enumerate();
     let of: Vec<bool> = faults.map(|(index, fault)| !taken[index] && is_its(index, fault)).collect();
@@ -339,20 +388,14 @@ fn claimed(scene: &Scene<'_>, claim: &Claim<'_>, taken: &mut [bool]) -> Vec<bool
     of
 }
 
-fn mechanism(
-    scene: &Scene<'_>,
-    rule: &Rule,
-    claim: Claim<'_>,
-    of: &[bool],
-    grouping: &Grouping<'_>,
-) -> Option<Mechanism> {
+fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> Option<Mechanism> {
     let selection = Selection::of_faults(of.to_vec());
-    let sites = grouping.sites(Group::Site, &selection);
+    let sites = scene.grouping.sites(Group::Site, &selection);
     let shown = sites.shown.clone().unwrap_or_default();
     let givers: Vec<&Giver> = claim.givers.iter().map(|giver| &scene.given.givers[*giver as usize]).collect();
     let calls = claim.calls.0 + givers.iter().map(|giver| giver.calls).sum::<u64>();
     let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
-    let seconds = scene.run_ns.1 as f64 / 1e9;
+    let seconds = scene.run.run_ns.1 as f64 / 1e9;
     let per_s = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
     let is_taken = shown.faults.value >= 1.0;
     if !is_taken && (call_ns + claim.wait_ns <= 0.0 || matches!(claim.faults, Faults::Given)) {
@@ -381,10 +424,11 @@ fn mechanism(
         fault_ns: shown.time_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
         wait_ns: claim.wait_ns,
-        share: if scene.cpu_ns > 0.0 { (cost_ns / scene.cpu_ns).min(1.0) } else { 0.0 },
+        share: if scene.run.cpu_ns > 0.0 { (cost_ns / scene.run.cpu_ns).min(1.0) } else { 0.0 },
         calls,
-        calls_are_least: scene.lost,
+        calls_are_least: scene.run.lost,
         per_s: per_s(if calls > 0 { calls as f64 } else { shown.faults.value }),
+        cycled_bytes: cycled,
         cycled_bytes_per_s: per_s(cycled),
         taken_in: places(&sites),
         caller: claim.caller,
@@ -409,10 +453,10 @@ const NEARLY_ALL: f64 = 0.97;
 /// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
 fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
     // Where records were lost, silence says nothing.
-    if scene.lost {
+    if scene.run.lost {
         return None;
     }
-    let begin_ns = scene.run_ns.0;
+    let begin_ns = scene.run.run_ns.0;
     let last_ns = scene.recording.observation.records.iter().map(|record| record.time_ns).max()?;
     let run_ns = last_ns.saturating_sub(begin_ns);
     let mut parts = [0.0; PARTS];

@@ -17,12 +17,12 @@ use crate::stat::{kernel_lines, verdict_lines};
 use crate::table::WIDTH;
 use crate::text::{self, plain};
 use crate::timeline::{self, Shown};
-use crate::{frame, selected, svg};
+use crate::{frame, selected, svg, why};
 
 const STYLES: &str = "main{max-width:1280px}.flame{display:block;width:100%;border:0}\
 @media (min-width:641px){.sites td:last-child{white-space:normal;overflow-wrap:anywhere;width:100%;min-width:220px}}\
 @media (max-width:640px){.sites td:last-child{display:block}}\
-.remedy{margin:10px 0}.remedy code{display:block;margin-top:2px}.curve svg{max-width:100%;height:auto}";
+.mechanism{margin:10px 0}.mechanism p{margin:2px 0}.curve svg{max-width:100%;height:auto}";
 
 /// The page. `run` holds what the filter selects; the findings are of the same recording and filter.
 pub fn html(run: &Run, findings: &Findings, filter: &Filter) -> String {
@@ -39,7 +39,7 @@ pub fn html(run: &Run, findings: &Findings, filter: &Filter) -> String {
                 details { summary { "Notes" } @for note in &findings.notes { p.faint { (plain(note)) } } }
             }
         }
-        (remedies(findings))
+        (mechanisms(findings))
         @for one in &findings.tables { (table(findings, one)) }
         (flame_graph(run))
         @if has_curve && findings.selected.is_none() {
@@ -57,25 +57,19 @@ pub fn html(run: &Run, findings: &Findings, filter: &Filter) -> String {
     frame::document("faultless report", &styles, &body)
 }
 
-fn remedies(findings: &Findings) -> Markup {
-    let uncured: Vec<_> = findings.remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
-    let none = section::no_cure(&uncured, WIDTH);
-    let none = none.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+fn mechanisms(findings: &Findings) -> Markup {
     let next = section::next(findings, WIDTH);
     html! {
-        @if !findings.remedies.is_empty() {
+        @if !findings.mechanisms.is_empty() {
             section.part {
-                h2 { "What to do" }
-                @for remedy in &findings.remedies {
-                    @if let Some(cure) = remedy.cure {
-                        div.remedy {
-                            strong { (section::site(remedy, WIDTH)) ": " (section::cure_name(cure)) }
-                            ", saves " (section::saves(remedy)) ". " (plain(&remedy.why)) "."
-                            code { (remedy.how) }
-                        }
+                h2 { "Why" }
+                @for mechanism in &findings.mechanisms {
+                    div.mechanism {
+                        strong { (plain(&mechanism.what)) ": " (why::cost(mechanism)) }
+                        @for (name, text) in why::evidence(mechanism) { p.faint { (name) ": " (text) } }
+                        @for cure in &mechanism.cures { p { code { (plain(&cure.how)) } " " (why::gain(cure)) } }
                     }
                 }
-                @if !none.is_empty() { p.faint { (none) } }
                 @if !next.is_empty() { p { "Next: " (next.join("; ")) } }
             }
         }

@@ -1,6 +1,5 @@
 //! The sections below the answer. Each function returns lines, or none if there is nothing to show.
 
-use faultless_trace::cure::{Cure, Remedy};
 use faultless_trace::findings::{Beyond, Findings, LockWaits, Next, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, SiteRow, Sites};
@@ -9,7 +8,7 @@ use faultless_trace::stat::Interval;
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::stat::{NOTHING, headed, kernel_lines, takes_little, verdict_lines};
-use crate::table::{Align, Names, columns, folded, hang, shorten, wrap};
+use crate::table::{Align, Names, columns, folded, hang};
 use crate::text::{again, plain};
 use crate::tuning::{KIND_FROM as ROW_SHARE, WAITS_FROM};
 
@@ -237,112 +236,21 @@ fn bytes(value: f64) -> String {
     Bytes((value / unit).round() as u64 * unit as u64).to_string()
 }
 
-/// What to do about the largest sites; what has no cure is said once.
-pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    // The mechanisms say more than what one site shows.
-    let remedies = if is_explained(findings) { &[][..] } else { findings.remedies.as_slice() };
-    for remedy in remedies {
-        let Some(cure) = remedy.cure else { continue };
-        let head = format!("{}: {}, saves {}", site(remedy, width), cure_name(cure), saves(remedy));
-        let head = hang("   ", 5, &head, width);
-        lines.extend(head.into_iter().map(|line| palette.good(&line)));
-        lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
-        lines.extend(wrap("     -> ", &remedy.how, width));
-    }
-    let uncured: Vec<&Remedy> = remedies.iter().filter(|remedy| remedy.cure.is_none()).collect();
-    lines.extend(no_cure(&uncured, width).into_iter().map(|line| palette.faint(&line)));
-    for (step, head) in
-        next(findings, width).iter().zip(std::iter::once("   Next: ").chain(std::iter::repeat("         ")))
-    {
-        lines.extend(wrap(head, step, width));
-    }
-    headed("What to do", palette, lines)
-}
-
-/// Whether who gives memory back was recorded, and what costs most has a cure.
-fn is_explained(findings: &Findings) -> bool {
-    findings.giving_ns.is_some() && findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty())
-}
-
-/// `No cure known for these 3 sites: fill (fill.c:12), read, parse: pages of files.`
-pub(super) fn no_cure(uncured: &[&Remedy], width: usize) -> Vec<String> {
-    let sites = |why: &str| {
-        let sites: Vec<String> =
-            uncured.iter().filter(|remedy| remedy.why == why).map(|remedy| site(remedy, width)).collect();
-        sites.join(", ")
-    };
-    let head = match uncured.len() {
-        0 => return Vec::new(),
-        1 => "No cure known for".to_owned(),
-        n => format!("No cure known for these {n} sites:"),
-    };
-    let (mut told, mut parts): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
-    for remedy in uncured {
-        if !told.contains(&remedy.why.as_str()) {
-            told.push(&remedy.why);
-            parts.push(format!("{}: {}", sites(&remedy.why), plain(&remedy.why)));
-        }
-    }
-    hang("   ", 5, &format!("{head} {}.", parts.join("; ")), width)
-}
-
 /// The next steps, as `stat` says them too: each begins with its command, which fits a line of `width`.
 pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
-    if is_explained(findings) {
-        let can_be_tried =
-            findings.mechanisms.iter().flat_map(|one| &one.cures).any(|cure| cure.variable.is_some());
-        return if can_be_tried { steps(Next::Advise, findings, width) } else { Vec::new() };
-    }
-    let Some(next) = findings.next else { return Vec::new() };
     let is_little =
         |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));
     let waits_little = findings.wait_ns <= WAITS_FROM * findings.cpu_ns as f64;
-    if waits_little && findings.time_ns.is_some_and(is_little) {
+    if findings.no_cure.is_some() && waits_little && findings.time_ns.is_some_and(is_little) {
         return vec![NOTHING.to_owned()];
     }
-    steps(next, findings, width)
-}
-
-fn steps(next: Next, findings: &Findings, width: usize) -> Vec<String> {
+    let Some(next) = findings.next else { return Vec::new() };
     if next == Next::Tree {
         return vec!["faultless report --tree shows who calls them".to_owned()];
     }
-    let (words, what) = again(&findings.command, width - "   Next: faultless record --alloc -- ".len());
-    let blocks = format!("faultless record --alloc -- {words} tells which blocks they touch");
+    let (words, what) = again(&findings.command, width - "   Next: faultless advise -- ".len());
     let cures = format!("faultless advise -- {words} measures the cures that need no change of the program");
-    let mut steps = if next == Next::RecordAlloc { vec![blocks, cures] } else { vec![cures] };
-    steps.extend(what.map(str::to_owned));
-    steps
-}
-
-/// A site by its name and source line.
-pub(super) fn site(remedy: &Remedy, width: usize) -> String {
-    let site = shorten(&plain(&remedy.site), width / 2);
-    match &remedy.place {
-        Some(place) => format!("{site} ({})", shorten(&plain(tail(place)), width / 2)),
-        None => site,
-    }
-}
-
-pub(super) fn saves(remedy: &Remedy) -> String {
-    let (time, faults) = (&remedy.time_ns, &remedy.faults);
-    // The kernel counts a populated page as a fault, too.
-    let noun = if remedy.cure == Some(Cure::Prefault) { "traps" } else { "faults" };
-    let faults = format!("{} {noun}", Figure::count_range(*faults));
-    if time.high > 0.0 { format!("{}, {faults}", Figure::nanos_range(*time)) } else { faults }
-}
-
-pub(super) fn cure_name(cure: Cure) -> &'static str {
-    match cure {
-        Cure::WriteFirst => "write before read",
-        Cure::MadvFree => "MADV_FREE",
-        Cure::Thresholds => "larger malloc thresholds",
-        Cure::Pool => "a pool",
-        Cure::BoundedQueue => "a bounded queue",
-        Cure::Thp => "huge pages",
-        Cure::Prefault => "prefault at start",
-    }
+    std::iter::once(cures).chain(what.map(str::to_owned)).collect()
 }
 
 /// Faults that no row of a table stands for.

@@ -53,10 +53,8 @@ pub(super) fn answer(findings: &Findings) -> String {
             Bytes(knee.keep_bytes)
         ));
     }
-    let is_cured = findings.giving_ns.is_some()
-        && findings.mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty());
-    if let Some(why) = findings.no_cure.as_ref().filter(|_| !is_cured) {
-        answer.push_str(&format!("; no site qualifies for a cure: {}", plain(why)));
+    if let Some(why) = &findings.no_cure {
+        answer.push_str(&format!("; nothing to cure: {}", plain(why)));
     }
     let coverage = &findings.coverage;
     if let Some(lost) = lost_clause(coverage.lost, coverage.recorded + coverage.sampled) {

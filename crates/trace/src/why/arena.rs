@@ -1,8 +1,7 @@
 //! glibc shrinks the heap of a thread's arena.
 
 use super::owner::Owner;
-use super::{Proposed, Rule};
-use crate::cure::malloc_settings;
+use super::{Proposed, Rule, malloc_settings};
 use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {

@@ -1,8 +1,7 @@
 //! glibc gives the top of the heap back when a block at the top is freed.
 
 use super::owner::Owner;
-use super::{Proposed, Rule};
-use crate::cure::malloc_settings;
+use super::{Proposed, Rule, malloc_settings};
 use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {

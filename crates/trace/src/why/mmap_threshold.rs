@@ -1,8 +1,7 @@
 //! glibc maps a large block and unmaps it when it is freed.
 
 use super::owner::Owner;
-use super::{Proposed, Rule};
-use crate::cure::malloc_settings;
+use super::{Proposed, Rule, malloc_settings};
 use crate::measurement::Bytes;
 use crate::observation::Call;
 

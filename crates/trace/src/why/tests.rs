@@ -149,3 +149,69 @@ fn the_page_of_mechanisms_is_made_of_their_files() {
     ids.dedup();
     assert_eq!(ids.len(), RULES.len() + 1, "each has a name of its own");
 }
+
+/// The first mechanism of a recording without calls, with what keeping memory avoids by the readings.
+fn first_of(recording: &Recording, knee: Option<Point>) -> Mechanism {
+    let profile = Profile::new(recording);
+    let grouping = Grouping::new(recording, &profile);
+    let run_ns = (0, recording.observation.usage.wall_ns);
+    let run = Run { run_ns, cpu_ns: run_ns.1 as f64, lost: false, knee, most_avoidable: None };
+    let (found, giving_ns) = mechanisms(recording, &profile, &grouping, run);
+    assert_eq!(giving_ns, None);
+    found.into_iter().next().expect("a mechanism")
+}
+
+#[test]
+fn without_calls_memory_that_comes_back_is_found_by_its_faults_its_blocks_or_the_readings() {
+    let again = first_of(&recording((0..9).flat_map(|_| (0..4).flat_map(touch))), None);
+    assert_eq!((again.id.as_str(), again.faults.value.round()), ("taken_again", 32.0), "{again:?}");
+    assert!(again.cures[0].how.starts_with("GLIBC_TUNABLES="), "{again:?}");
+
+    let round = |page: u64| {
+        let addr = HEAP + page * PAGE;
+        let born = What::Alloc { addr, len_bytes: 4 * PAGE, stack: Some(1) };
+        std::iter::once(born).chain((page..page + 4).flat_map(touch)).chain([What::Free { addr }])
+    };
+    let blocks = first_of(&recording((0..9).flat_map(|block| round(4 * block))), None);
+    assert_eq!((blocks.id.as_str(), blocks.faults.value.round()), ("taken_again", 32.0), "{blocks:?}");
+
+    let fresh = recording((0..40).flat_map(touch));
+    let knee = Point { keep_bytes: 8 * PAGE, low: 0.8, high: 0.9 };
+    let curve = first_of(&fresh, Some(knee));
+    let [cure, _] = curve.cures.as_slice() else { panic!("{curve:?}") };
+    assert_eq!((curve.id.as_str(), cure.keeps_bytes), ("taken_again", Some(8.0 * PAGE as f64)));
+    assert!((cure.saves_ns.value / curve.fault_ns.value - 0.85).abs() < 0.01, "{cure:?}");
+    let unknown = first_of(&fresh, None);
+    assert!(unknown.id == "first_touch" && unknown.what.contains("was not recorded"), "{unknown:?}");
+}
+
+#[test]
+fn blocks_that_pile_up_and_are_freed_in_the_end_wait_in_a_queue() {
+    let addr = |block: u64| HEAP + block * (2 << 20);
+    let born = |block| What::Alloc { addr: addr(block), len_bytes: 2 << 20, stack: Some(1) };
+    let made = (0..60).flat_map(|block| std::iter::once(born(block)).chain(touch(512 * block)));
+    let queue = first_of(&recording(made.chain((0..60).map(|block| What::Free { addr: addr(block) }))), None);
+    assert_eq!((queue.id.as_str(), queue.faults.value.round()), ("growing_queue", 60.0), "{queue:?}");
+    assert!(queue.cures[0].how.contains("bound the queue"), "{queue:?}");
+}
+
+#[test]
+fn memory_that_fills_huge_pages_is_for_huge_pages() {
+    let of = |thp: &str, step: u64| {
+        let map = Map {
+            begin: 2 << 20,
+            len_bytes: 8 << 20,
+            prot: 3,
+            flags: 0x22,
+            name: "//anon".into(),
+            file_offset: 0,
+        };
+        let touches = (256..256 + 1024 * step).step_by(step as usize).flat_map(touch);
+        let mut recording = recording(std::iter::once(What::Map(map)).chain(touches));
+        recording.observation.host.thp = thp.to_owned();
+        first_of(&recording, None)
+    };
+    let dense = of("madvise", 1);
+    assert!(dense.id == "first_touch" && dense.cures[0].how.starts_with("huge pages"), "{dense:?}");
+    assert!(of("never", 1).cures.is_empty() && of("madvise", 2).cures.is_empty());
+}
