@@ -8,6 +8,8 @@ use crate::palette::Palette;
 use crate::table::{hang, shorten, wrap};
 use crate::text::plain;
 
+/// Columns below which cures begin at the left.
+const NARROW: usize = 80;
 /// Columns of a place at most.
 const PLACE: usize = 60;
 
@@ -21,9 +23,9 @@ pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) ->
             lines.extend(hang(&format!("      {name:<9}"), 15, &text, width));
         }
         for cure in &mechanism.cures {
-            lines.extend(
-                wrap("      cure     ", &plain(&cure.how), width).into_iter().map(|line| palette.good(&line)),
-            );
+            // The longest word of a setting has 52 columns.
+            let head = if width < NARROW { "   cure " } else { "      cure     " };
+            lines.extend(wrap(head, &plain(&cure.how), width).into_iter().map(|line| palette.good(&line)));
             let gain = gain(cure);
             if !gain.is_empty() {
                 lines.extend(wrap("               ", &gain, width));
