@@ -8,7 +8,9 @@
 //! recorder is root. The follower stays until the last descendant has ended, also without the recorder: without it the
 //! calls would fail. It neither allocates nor writes to anything but the journal.
 //!
-//! It does not see results and times, or know what the calls mean (`prof`).
+//! Of fork and mremap it also sees the end: what they return, and how long they take. Such calls are rare.
+//!
+//! It does not see results and times of other calls, or know what the calls mean (`prof`).
 //!
 //! References: seccomp(2), ptrace(2).
 
@@ -16,8 +18,8 @@ use std::os::fd::AsRawFd;
 
 use crate::counters::now_ns;
 use crate::error::{Error, Result};
-use crate::journal::{Entry, Journal, Kind, Registers, STACK_BYTES, Writer};
-use crate::{process_memory, spawn};
+use crate::journal::{Caller, End, Entry, Journal, Kind, Registers, STACK_BYTES, Writer};
+use crate::{process_memory, spawn, text};
 
 /// The process that follows.
 #[derive(Debug)]
@@ -29,7 +31,12 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
-    | libc::PTRACE_O_TRACEEXEC;
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACESYSGOOD;
+/// The stop at the end of a system call, by the option above.
+const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+/// Calls whose end is waited for at the same time; of further ones only the begin is seen.
+const OPEN_MAX: usize = 16;
 
 impl Follower {
     /// Begins to follow a held child, which has not installed its filter yet.
@@ -85,9 +92,9 @@ fn follow(pid: i32, journal: &Journal, tell: i32) -> ! {
         // Nobody waits for a pipe that this process holds.
         // SAFETY: close_range takes integers; the journal is mapped.
         unsafe { libc::syscall(libc::SYS_close_range, 0_u64, u64::from(u32::MAX), 0_u64) };
-        let mut stack = [0; STACK_BYTES];
+        let mut open = [const { None }; OPEN_MAX];
         while let Some((tid, status)) = stopped() {
-            answer(tid, status, journal, &mut stack);
+            answer(tid, status, journal, &mut open);
         }
     }
     // SAFETY: ends this process without running the parent's exit handlers.
@@ -102,60 +109,166 @@ fn stopped() -> Option<(i32, i32)> {
     (tid > 0).then_some((tid, status))
 }
 
-fn answer(tid: i32, status: i32, journal: &Journal, stack: &mut [u8; STACK_BYTES]) {
+fn answer(tid: i32, status: i32, journal: &Journal, open: &mut [Option<Call>; OPEN_MAX]) {
+    let place = open.iter().position(|call| call.as_ref().is_some_and(|call| call.tid == tid));
     if !libc::WIFSTOPPED(status) {
+        place.into_iter().for_each(|place| open[place] = None);
         return;
     }
     let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
     let (go_on, with) = match event {
         libc::PTRACE_EVENT_SECCOMP => {
-            note(tid, journal, stack);
+            if let Some(call) = Call::begin(tid) {
+                match open.iter_mut().find(|place| place.is_none()).filter(|_| call.is_awaited()) {
+                    Some(place) => *place = Some(call),
+                    None => call.write(journal, None),
+                }
+            }
             (libc::PTRACE_CONT, 0)
         }
         // A stop of the whole process by a signal: it stays stopped. Else a new thread.
         libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => (libc::PTRACE_LISTEN, 0),
+        // The fork has copied what it copies; the call has nothing left to do.
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE => {
+            if let Some(call) = place.and_then(|place| open[place].take()) {
+                call.write(journal, message(tid));
+            }
+            (libc::PTRACE_CONT, 0)
+        }
+        0 if signal == CALL_STOP => {
+            if let Some(call) = place.and_then(|place| open[place].take()) {
+                call.write(journal, registers(tid).map(|registers| result(&registers)));
+            }
+            (libc::PTRACE_CONT, 0)
+        }
         0 => (libc::PTRACE_CONT, signal),
         _ => (libc::PTRACE_CONT, 0),
     };
+    let is_open = open.iter().flatten().any(|call| call.tid == tid);
+    let go_on = if is_open && go_on == libc::PTRACE_CONT { libc::PTRACE_SYSCALL } else { go_on };
     // It may have been killed meanwhile.
     let _ = request(go_on, tid, with as usize);
 }
 
-/// Writes down the call at which a thread has stopped.
-fn note(tid: i32, journal: &Journal, stack: &mut [u8; STACK_BYTES]) {
-    let Some((number, args, caller)) = call(tid) else { return };
-    let len = process_memory::read(tid, caller.sp, stack).unwrap_or(0);
-    // Which process it belongs to is known to those who see it begin.
-    let writer = Writer { pid: 0, tid: tid as u32 };
-    let [addr, len_bytes, from, begin_ns] = args;
-    let entry = Entry { kind: Kind::called(number), time_ns: now_ns(), begin_ns, addr, len_bytes, from };
-    journal.write_with_copy(writer, entry, caller, &stack[..len]);
+/// A call at which a thread has stopped.
+struct Call {
+    tid: i32,
+    number: i64,
+    args: [u64; 4],
+    caller: Registers,
+    begin_ns: u64,
+    /// CPU time of the thread so far, ns, if its end is waited for.
+    begin_cpu_ns: Option<u64>,
+    stack: [u8; STACK_BYTES],
+    stack_bytes: usize,
 }
 
-/// Number, arguments and registers.
+impl Call {
+    /// The call that begins.
+    fn begin(tid: i32) -> Option<Self> {
+        let (number, mut args, caller) = call(&registers(tid)?);
+        let mut stack = [0; STACK_BYTES];
+        let stack_bytes = process_memory::read(tid, caller.sp, &mut stack).unwrap_or(0);
+        if number == libc::SYS_clone3 {
+            // The flags are the first word of `struct clone_args`.
+            let mut flags = [0; 8];
+            let _ = process_memory::read(tid, args[0], &mut flags);
+            args[0] = u64::from_ne_bytes(flags);
+        }
+        let call = Self { tid, number, args, caller, begin_ns: 0, begin_cpu_ns: None, stack, stack_bytes };
+        let begin_cpu_ns = if call.is_awaited() { cpu_ns(tid) } else { None };
+        // Last, so that what was done here takes no part in it.
+        Some(Self { begin_cpu_ns, begin_ns: now_ns(), ..call })
+    }
+
+    /// Whether its end is waited for: a fork, which copies memory, or mremap, whose result is an address.
+    fn is_awaited(&self) -> bool {
+        let is_copy = || self.args[0] & libc::CLONE_VM as u64 == 0;
+        match self.number {
+            libc::SYS_mremap => true,
+            libc::SYS_clone | libc::SYS_clone3 => is_copy(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => true,
+            _ => false,
+        }
+    }
+
+    /// Writes it down, with its result if it has ended.
+    fn write(&self, journal: &Journal, result: Option<i64>) {
+        // Which process it belongs to is known to those who see it begin.
+        let writer = Writer { pid: 0, tid: self.tid as u32 };
+        let [addr, len_bytes, from, begin_ns] = self.args;
+        let (kind, time_ns) = (Kind::called(self.number), self.begin_ns);
+        let entry = Entry { kind, time_ns, begin_ns, addr, len_bytes, from };
+        let end = result.map_or(End::default(), |result| {
+            let ns = now_ns().saturating_sub(self.begin_ns).max(1);
+            let cpu_ns = cpu_ns(self.tid).zip(self.begin_cpu_ns);
+            let cpu_ns = cpu_ns.map_or(ns, |(now, then)| now.saturating_sub(then));
+            End { result, ns, cpu_ns: cpu_ns.min(ns) }
+        });
+        let caller = Caller { registers: self.caller, stack: &self.stack[..self.stack_bytes], end };
+        journal.write_with_copy(writer, entry, caller);
+    }
+}
+
+/// CPU time of a thread, ns (`/proc/PID/schedstat`, CONFIG_SCHED_INFO).
+fn cpu_ns(tid: i32) -> Option<u64> {
+    let mut digits = [0; 20];
+    let tid = text::decimal(tid as u64, &mut digits);
+    let mut buffer = [0; 64];
+    Some(text::number(text::read_joined(&[b"/proc/", tid, b"/schedstat"], &mut buffer)?)?.0)
+}
+
+/// What an event stop tells: the new process.
+fn message(tid: i32) -> Option<i64> {
+    let mut message: libc::c_ulong = 0;
+    // SAFETY: a place for one word.
+    let rc = unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, tid, 0_usize, &raw mut message) };
+    (rc == 0).then_some(message as i64)
+}
+
+/// Registers of a thread that has stopped.
 #[cfg(target_arch = "x86_64")]
-fn call(tid: i32) -> Option<(i64, [u64; 4], Registers)> {
+fn registers(tid: i32) -> Option<libc::user_regs_struct> {
     let mut regs = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
     // SAFETY: a place for the registers of a thread that has stopped.
     let rc = unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid, 0_usize, regs.as_mut_ptr()) };
     // SAFETY: the kernel has filled it in.
-    let regs = (rc == 0).then(|| unsafe { regs.assume_init() })?;
-    let caller = Registers { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, lr: 0 };
-    Some((regs.orig_rax as i64, [regs.rdi, regs.rsi, regs.rdx, regs.r10], caller))
+    (rc == 0).then(|| unsafe { regs.assume_init() })
 }
 
-/// Number, arguments and registers.
+/// Registers of a thread that has stopped.
 #[cfg(target_arch = "aarch64")]
-fn call(tid: i32) -> Option<(i64, [u64; 4], Registers)> {
+fn registers(tid: i32) -> Option<libc::user_regs_struct> {
     const NT_PRSTATUS: usize = 1;
     let mut regs = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
     let mut place = libc::iovec { iov_base: regs.as_mut_ptr().cast(), iov_len: size_of_val(&regs) };
     // SAFETY: a place for the registers of a thread that has stopped.
     let rc = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, &raw mut place) };
     // SAFETY: the kernel has filled it in.
-    let regs = (rc == 0).then(|| unsafe { regs.assume_init() })?;
+    (rc == 0).then(|| unsafe { regs.assume_init() })
+}
+
+/// Number, arguments and caller.
+#[cfg(target_arch = "x86_64")]
+fn call(regs: &libc::user_regs_struct) -> (i64, [u64; 4], Registers) {
+    let caller = Registers { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, lr: 0 };
+    (regs.orig_rax as i64, [regs.rdi, regs.rsi, regs.rdx, regs.r10], caller)
+}
+
+/// Number, arguments and caller.
+#[cfg(target_arch = "aarch64")]
+fn call(regs: &libc::user_regs_struct) -> (i64, [u64; 4], Registers) {
     let caller = Registers { ip: regs.pc, sp: regs.sp, bp: regs.regs[29], lr: regs.regs[30] };
-    Some((regs.regs[8] as i64, [regs.regs[0], regs.regs[1], regs.regs[2], regs.regs[3]], caller))
+    (regs.regs[8] as i64, [regs.regs[0], regs.regs[1], regs.regs[2], regs.regs[3]], caller)
+}
+
+/// What the call returned that has just ended.
+fn result(regs: &libc::user_regs_struct) -> i64 {
+    #[cfg(target_arch = "x86_64")]
+    return regs.rax as i64;
+    #[cfg(target_arch = "aarch64")]
+    return regs.regs[0] as i64;
 }
 
 fn request(request: PtraceRequest, tid: i32, with: usize) -> Result<()> {
@@ -195,13 +308,37 @@ mod tests {
         assert_eq!(child.wait().unwrap().0, Ending::Status(7));
         follower.finish();
         let (mut stack, mut calls) = (Vec::new(), Vec::new());
-        while let Next::Entry(writer, entry, Some((caller, copy))) = reader.next(QueueId::Long, &mut stack) {
-            calls.push((writer.tid, entry.kind.call(), caller.ip != 0 && copy.len() == STACK_BYTES));
+        while let Next::Entry(writer, entry, Some(caller)) = reader.next(QueueId::Long, &mut stack) {
+            let is_whole = caller.registers.ip != 0 && caller.stack.len() == STACK_BYTES;
+            calls.push((writer.tid, entry.kind.call(), is_whole));
         }
         let is_call = |number: &Option<i64>| [Some(libc::SYS_mmap), Some(libc::SYS_munmap)].contains(number);
         assert!(calls.len() > 10 && calls.iter().all(|(_, number, _)| is_call(number)), "{calls:?}");
         assert!(calls.iter().any(|&(tid, _, is_whole)| tid == pid && is_whole), "{calls:?}");
         assert!(calls.iter().any(|&(tid, ..)| tid != pid), "the child's");
+    }
+
+    #[test]
+    fn of_a_fork_the_child_and_the_time_are_seen() {
+        let mut reader = Reader::create().unwrap();
+        let calls = [libc::SYS_clone, libc::SYS_clone3, crate::syscall::number("fork").unwrap_or(-1)];
+        let plan = Plan::new(&["sh", "-c", "(exit 3); exit $?"].map(Into::into), &[]).unwrap();
+        let held = hold(&plan.filtered(Some(Filter::new(calls)))).unwrap();
+        let begin_ns = now_ns();
+        let follower = match Follower::start(held.pid(), reader.journal()) {
+            Ok(follower) => follower,
+            Err(error) => return faultless_wants::missing_feature("ptrace", error),
+        };
+        assert_eq!(held.release_filtered().unwrap().wait().unwrap().0, Ending::Status(3));
+        follower.finish();
+        let mut stack = Vec::new();
+        let Next::Entry(writer, entry, Some(caller)) = reader.next(QueueId::Long, &mut stack) else {
+            panic!("no entry")
+        };
+        let End { result, ns, cpu_ns } = caller.end;
+        assert!(result > 0 && result != i64::from(writer.tid), "{:?}", caller.end);
+        assert!(cpu_ns > 0 && cpu_ns <= ns && entry.time_ns >= begin_ns && ns < now_ns() - begin_ns);
+        assert!(matches!(reader.next(QueueId::Long, &mut stack), Next::Nothing), "one fork");
     }
 
     #[test]

@@ -120,11 +120,35 @@ pub struct Registers {
     pub lr: u64,
 }
 
+/// The end of a system call, where it was waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct End {
+    /// What the call returned.
+    pub result: i64,
+    /// How long it took, ns; 0: nobody waited for its end.
+    pub ns: u64,
+    /// CPU time of it, ns.
+    pub cpu_ns: u64,
+}
+
+/// The caller of a long entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// Its registers.
+    pub registers: Registers,
+    /// A copy of its stack, from the stack pointer up.
+    pub stack: &'a [u8],
+    /// The end of its call.
+    pub end: End,
+}
+
 /// Payload of a long slot. A short slot holds an `Entry`.
 #[repr(C)]
 struct Long {
     entry: Entry,
     registers: Registers,
+    end: End,
     stack_bytes: u64,
     stack: [u8; STACK_BYTES],
 }
@@ -230,14 +254,16 @@ impl Journal {
         caller: Registers,
         stack_bytes: usize,
     ) {
+        let stack = (caller.sp as *const u8, stack_bytes);
         // SAFETY: the caller says that so much is readable.
-        unsafe { self.write_long(writer, entry, caller, caller.sp as *const u8, stack_bytes) };
+        unsafe { self.write_long(writer, entry, caller, End::default(), stack) };
     }
 
     /// The same for a caller in another process, whose stack has been copied.
-    pub fn write_with_copy(&self, writer: Writer, entry: Entry, caller: Registers, stack: &[u8]) {
+    pub fn write_with_copy(&self, writer: Writer, entry: Entry, caller: Caller<'_>) {
+        let stack = (caller.stack.as_ptr(), caller.stack.len());
         // SAFETY: a slice is readable.
-        unsafe { self.write_long(writer, entry, caller, stack.as_ptr(), stack.len()) };
+        unsafe { self.write_long(writer, entry, caller.registers, caller.end, stack) };
     }
 
     /// # Safety
@@ -247,8 +273,8 @@ impl Journal {
         writer: Writer,
         entry: Entry,
         caller: Registers,
-        stack: *const u8,
-        stack_bytes: usize,
+        end: End,
+        (stack, stack_bytes): (*const u8, usize),
     ) {
         let Some(claim) = self.long().claim(writer.word()) else { return };
         let stack_bytes = stack_bytes.min(STACK_BYTES);
@@ -257,6 +283,8 @@ impl Journal {
         unsafe { (&raw mut (*long).entry).write(entry) };
         // SAFETY: as above.
         unsafe { (&raw mut (*long).registers).write(caller) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*long).end).write(end) };
         // SAFETY: as above.
         unsafe { (&raw mut (*long).stack_bytes).write(stack_bytes as u64) };
         // SAFETY: as above.
@@ -297,7 +325,7 @@ pub enum Next<'a> {
         position: u64,
     },
     /// An entry, which is now removed from the journal.
-    Entry(Writer, Entry, Option<(Registers, &'a [u8])>),
+    Entry(Writer, Entry, Option<Caller<'a>>),
 }
 
 /// Which queue.
@@ -369,13 +397,15 @@ impl Reader {
             // SAFETY: as above, of a long slot.
             let registers = unsafe { (&raw const (*long).registers).read() };
             // SAFETY: as above.
+            let end = unsafe { (&raw const (*long).end).read() };
+            // SAFETY: as above.
             let len = unsafe { (&raw const (*long).stack_bytes).read() } as usize;
             // SAFETY: as above.
             let from = unsafe { &raw const (*long).stack }.cast::<u8>();
             stack.resize(len.min(STACK_BYTES), 0);
             // SAFETY: at most as many bytes as the slot has, into memory of ours.
             unsafe { std::ptr::copy_nonoverlapping(from, stack.as_mut_ptr(), stack.len()) };
-            (registers, stack.as_slice())
+            Caller { registers, stack: stack.as_slice(), end }
         });
         queue.free(at);
         self.advance(which);

@@ -67,10 +67,13 @@ pub enum Output {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
     },
-    /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address, its fields, and the user's
-    /// instruction.
-    Fields,
-    /// As [`Output::Fields`], with the registers that unwinding needs, and this much of the user's stack.
+    /// A sample for one in so many occurrences of a tracepoint: ip, pid, tid, time, address, its fields, and the
+    /// user's instruction.
+    Fields {
+        /// Occurrences per sample.
+        period: u64,
+    },
+    /// As [`Output::Fields`] for every occurrence, with the registers that unwinding needs, and this much of the user's stack.
     FieldStacks {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
@@ -329,8 +332,8 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_type = (common | place) as u64;
             with_stack(&mut attr, stack_bytes);
         }
-        Output::Fields => {
-            attr.sample_period = 1;
+        Output::Fields { period } => {
+            attr.sample_period = period;
             attr.sample_type = (common | place | c::PERF_SAMPLE_RAW | c::PERF_SAMPLE_REGS_USER) as u64;
             attr.sample_regs_user = IP_REG;
         }

@@ -39,6 +39,7 @@ const CALLS: &[(libc::c_long, &str)] = &[
     (libc::SYS_clone3, "clone3"),
     (libc::SYS_execve, "execve"),
     (libc::SYS_exit_group, "exit_group"),
+    (libc::SYS_userfaultfd, "userfaultfd"),
     (libc::SYS_read, "read"),
 ];
 

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use faultless_os::counters::now_ns;
 use faultless_os::follow::Follower;
-use faultless_os::journal::{Entry, Kind, Next, QueueId, Reader, Registers};
+use faultless_os::journal::{Caller, End, Entry, Kind, Next, QueueId, Reader};
 use faultless_os::syscall;
 use faultless_trace::observation::{Call, Record, What};
 
@@ -100,8 +100,9 @@ impl Allocations {
                     Next::Entry(writer, entry, caller) => {
                         let tid = writer.tid;
                         let pid = if entry.kind.call().is_some() { pid_of(tid) } else { writer.pid };
-                        let stack = caller.and_then(|(at, dump)| unwinder(pid, &user_stack(at, dump)));
-                        match what(&entry, stack) {
+                        let end = caller.map(|caller| caller.end).unwrap_or_default();
+                        let stack = caller.and_then(|caller| unwinder(pid, &user_stack(caller)));
+                        match what(&entry, end, stack) {
                             Some(what) => {
                                 let record = Record { time_ns: entry.time_ns, pid, tid, what };
                                 taken.push(Taken { record, begin_ns: entry.begin_ns });
@@ -127,16 +128,18 @@ impl Allocations {
     }
 }
 
-fn user_stack(at: Registers, dump: &[u8]) -> UserStack<'_> {
+fn user_stack(caller: Caller<'_>) -> UserStack<'_> {
+    let (at, dump) = (caller.registers, caller.stack);
     UserStack { ip: at.ip, sp: at.sp, bp: at.bp, lr: at.lr, dump, ..UserStack::default() }
 }
 
-fn what(entry: &Entry, stack: Option<u32>) -> Option<What> {
+fn what(entry: &Entry, end: End, stack: Option<u32>) -> Option<What> {
     let &Entry { addr, len_bytes, from, begin_ns, .. } = entry;
     if let Some(number) = entry.kind.call() {
         let call = Call::of(syscall::name(number)?)?;
         let args = [addr, len_bytes, from, begin_ns];
-        return Some(What::Call { call, args, result: None, ns: None, off_ns: 0, stack });
+        let (result, ns) = (end.ns > 0).then_some((end.result, end.ns)).unzip();
+        return Some(What::Call { call, args, result, ns, off_ns: end.ns.saturating_sub(end.cpu_ns), stack });
     }
     match entry.kind {
         Kind::BORN => Some(What::Alloc { addr, len_bytes, stack }),

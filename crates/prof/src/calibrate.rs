@@ -302,13 +302,13 @@ fn open_ticks(openings: usize) -> Option<f64> {
 pub(crate) fn huge_ns() -> Option<u64> {
     let bytes = Some(pmd_bytes()).filter(|bytes| *bytes > 0)?;
     let clock = Clock::begin(empty_ticks());
-    let [before, _] = facts::huge_pages()?;
+    let [before, _] = facts::vmstat(facts::HUGE_PAGES)?;
     let mut ticks = Vec::new();
     for _ in 0..2 {
         let mut region = Region::thp(t::CALIBRATION_HUGE_PAGES * bytes, bytes).ok()?;
         ticks.extend(region.bytes_mut().chunks_exact_mut(bytes).map(|page| time_write(&mut page[0], 1)));
     }
-    let [now, _] = facts::huge_pages()?;
+    let [now, _] = facts::vmstat(facts::HUGE_PAGES)?;
     let is_huge = now.saturating_sub(before) >= ticks.len() as u64;
     middle(&mut ticks).filter(|_| is_huge).map(|ticks| clock.ns()(ticks) as u64)
 }

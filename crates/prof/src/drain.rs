@@ -22,6 +22,7 @@ use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
 use crate::samples::Samples;
 use crate::session::{CpuBuffer, Role, Roles};
+use crate::shape::Flushes;
 use crate::symbols::NameCache;
 use crate::thinning::Thinning;
 use crate::tuning as t;
@@ -569,6 +570,10 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Made
         Role::Cpu => What::Cpu { kernel, stack },
         Role::CallBegin(fields) => fields.begin(sample.fields()?)?,
         Role::CallEnd(fields) => fields.end(sample.fields()?)?,
+        Role::Flush(at) => {
+            let reason = sample.fields()?.get(at..at + 4)?.try_into().ok()?;
+            What::Flush { sent: i32::from_ne_bytes(reason) == Flushes::SENT, weight: t::FLUSH_PERIOD }
+        }
         Role::LockWanted => What::LockWait { write: false, wait_ns: 0, by: None },
         Role::LockTaken(at) => {
             What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0, by: None }

@@ -14,10 +14,8 @@ pub fn host() -> Host {
     shorten(&Machine::read_basics())
 }
 
-/// Huge pages since the machine was started: by faults, and by khugepaged.
-pub(crate) fn huge_pages() -> Option<[u64; 2]> {
-    vmstat(["thp_fault_alloc", "thp_collapse_alloc"])
-}
+/// The counters of huge pages in `/proc/vmstat`: by faults, and by khugepaged.
+pub(crate) const HUGE_PAGES: [&str; 2] = ["thp_fault_alloc", "thp_collapse_alloc"];
 
 /// Counters of `/proc/vmstat`; `None` where one is missing.
 pub(crate) fn vmstat<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {

@@ -20,6 +20,7 @@ pub mod facts;
 mod kernel;
 mod levels;
 pub mod live;
+mod machine;
 mod monitor;
 mod observe;
 mod orphans;

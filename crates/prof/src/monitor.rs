@@ -7,6 +7,7 @@
 
 mod ticks;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
@@ -53,6 +54,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     pub(crate) usage: Usage,
     pub(crate) counts: Counts,
+    /// How far the machine's counters rose.
+    pub(crate) machine: BTreeMap<String, u64>,
     /// Adjusted to the run.
     pub(crate) calibration: Option<Calibration>,
     pub(crate) windows: Vec<Window>,
@@ -388,7 +391,8 @@ impl Monitor {
         self.empty_kernel_rings();
         self.read_levels(end_ns);
         let own_faults = subject.before_exec_faults() + self.drain.journal_faults();
-        let counts = self.session.counts(own_faults);
+        let machine = self.session.machine();
+        let counts = self.session.counts(own_faults, &machine);
         let event_losses = self.session.event_losses();
         self.session.close_tracepoints();
         let is_child = matches!(subject, Subject::Child(_));
@@ -417,6 +421,7 @@ impl Monitor {
                 peak_rss_bytes: usage.peak_rss_bytes,
             },
             counts,
+            machine,
             calibration: calibrated
                 .map(|(found, written)| write_cost::in_run(found, written, &self.drain.write_costs)),
             windows: windows.unwrap_or_default(),

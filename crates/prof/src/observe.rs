@@ -107,6 +107,7 @@ fn watch(
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,
+        machine: ended.machine,
         calibration: ended.calibration,
         windows: ended.windows,
         records: ended.drain.finish(),

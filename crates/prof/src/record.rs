@@ -23,7 +23,7 @@ use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
 use crate::session::{Session, Watched};
-use crate::shape::{Locks, Shape};
+use crate::shape::{Flushes, Locks, Shape};
 use crate::subject::{self, Subject};
 use crate::symbols::{NameCache, Runtimes, map_files};
 use crate::trace_file::TraceFile;
@@ -31,6 +31,8 @@ use crate::{facts, tuning as t};
 
 /// Name of the source of system calls.
 const CALLS: &str = "calls that change the address space";
+/// Name of the source of TLB flushes.
+const FLUSHES: &str = "TLB flushes for other threads";
 /// Name of the source of lock waits.
 const LOCKS: &str = "waits for mmap_lock";
 
@@ -204,6 +206,14 @@ pub fn record(
     } else if !session.buffers.is_empty() {
         session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
     }
+    if session.sees_flushes || !session.buffers.is_empty() {
+        let is_root = faultless_os::host::user().0 == 0;
+        session.note(
+            FLUSHES,
+            session.sees_flushes,
+            if session.sees_flushes { "" } else { no_flushes(is_root) },
+        );
+    }
     match &follower {
         _ if session.sees_calls => session.note(CALLS, true, ""),
         Some(Ok(_)) => session.note(CALLS, true, FOLLOWED),
@@ -256,6 +266,7 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
         stack_bytes: t::STACK_BYTES,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
+        flushes: Flushes::find(),
         calls: if options.calls { Points::find() } else { None },
         switches: true,
         ring_pages: options.ring_pages.unwrap_or(most),
@@ -358,6 +369,7 @@ impl Recorder {
             exit: last.exit,
             usage: last.usage,
             counts: last.counts,
+            machine: last.machine,
             kernel: last.kernel,
             sources: last.sources.clone(),
             recorder_cpu_ns,
@@ -407,8 +419,18 @@ fn no_locks(is_root: bool) -> &'static str {
     }
 }
 
+/// Why TLB flushes can't be traced, and what is known all the same.
+fn no_flushes(is_root: bool) -> &'static str {
+    if is_root {
+        "no tracepoint tlb:tlb_flush; the kernel has none (x86 only), or a container hides it (CAP_SYS_ADMIN)"
+    } else {
+        "the tracepoint tlb:tlb_flush is for root: who interrupts whom is judged by calls and /proc/interrupts"
+    }
+}
+
 /// How they are seen without tracepoints.
-const FOLLOWED: &str = "by seccomp and ptrace, some 5 us of the program a call; root sees their time as well";
+const FOLLOWED: &str =
+    "by seccomp and ptrace, some 5 us of the program a call; root sees the time of all, a user that of forks";
 
 /// Why system calls can't be traced.
 fn no_calls(is_root: bool) -> &'static str {

@@ -9,6 +9,7 @@
 mod copier;
 mod cpu_buffer;
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use faultless_os::close::close_later;
@@ -18,6 +19,7 @@ use faultless_os::spawn::allow_many_descriptors;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
+use crate::machine::Machine;
 use crate::request::{Kernel, Sources};
 use crate::shape::Shape;
 use crate::{calibrate, facts, tuning as t};
@@ -106,8 +108,8 @@ pub(crate) struct Session {
     major: Counter,
     /// CPU time of the tree.
     clock: Counter,
-    /// The machine's huge pages at the start: by faults, and by khugepaged.
-    huge_pages: Option<[u64; 2]>,
+    /// Counters of the machine at the start.
+    machine: Machine,
     /// One per processor.
     pub(crate) buffers: Vec<CpuBuffer>,
     /// One per processor; empty without the rights.
@@ -122,6 +124,8 @@ pub(crate) struct Session {
     pub(crate) sees_locks: bool,
     /// Calls that change the address space are recorded.
     pub(crate) sees_calls: bool,
+    /// TLB flushes are recorded.
+    pub(crate) sees_flushes: bool,
     /// Faults per sample, and that figure at first; 0: no samples, or no denser ones at first.
     period: u64,
     early_period: u64,
@@ -158,7 +162,7 @@ impl Session {
         allow_many_descriptors();
         let mut session = Self::default();
         if allow.counters {
-            session.huge_pages = facts::huge_pages();
+            session.machine = Machine::now(shape.stack_bytes > 0);
             session.open_counters(watched);
         } else {
             session.note(COUNTER, false, "not asked for");
@@ -230,11 +234,12 @@ impl Session {
                     self.cpu_hertz = shape.hertz(user_only);
                     self.sees_locks = shape.locks.is_some();
                     self.sees_calls = shape.calls.is_some();
+                    self.sees_flushes = shape.flushes.is_some();
                     (self.period, self.early_period) = (shape.period, shape.early_period);
                     return;
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && shape.traces() => {
-                    (shape.locks, shape.calls) = (None, None);
+                    (shape.locks, shape.calls, shape.flushes) = (None, None, None);
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
                     self.note("page-faults in kernel mode too", false, &remedy(error));
@@ -317,12 +322,15 @@ impl Session {
         self.clock.count()
     }
 
-    /// The exact counts so far.
-    pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
+    /// How far the machine's counters have risen.
+    pub(crate) fn machine(&self) -> BTreeMap<String, u64> {
+        self.machine.risen()
+    }
+
+    /// The exact counts so far, and those of the machine.
+    pub(crate) fn counts(&self, before_exec_faults: u64, machine: &BTreeMap<String, u64>) -> Counts {
         let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.unsampled());
-        let huge = facts::huge_pages().zip(self.huge_pages);
-        let [huge, collapsed] =
-            [0, 1].map(|of| huge.map(|(now, then): ([u64; 2], [u64; 2])| now[of].saturating_sub(then[of])));
+        let [huge, collapsed] = facts::HUGE_PAGES.map(|name| machine.get(name).copied());
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),

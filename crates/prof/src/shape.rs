@@ -31,6 +31,8 @@ pub(crate) struct Shape {
     pub(crate) locks: Option<Locks>,
     /// Tracepoints of system calls, if they can be seen.
     pub(crate) calls: Option<Points>,
+    /// The tracepoint of TLB flushes, if it can be seen.
+    pub(crate) flushes: Option<Flushes>,
     /// Whether context switches are recorded.
     pub(crate) switches: bool,
     /// Largest ring, pages.
@@ -47,6 +49,7 @@ impl Shape {
         cpu_hertz: Some(0),
         locks: None,
         calls: None,
+        flushes: None,
         switches: false,
         ring_pages: t::RING_PAGES_MAX,
     };
@@ -68,7 +71,7 @@ impl Shape {
 
     /// Whether it needs tracepoints.
     pub(crate) fn traces(&self) -> bool {
-        self.locks.is_some() || self.calls.is_some()
+        self.locks.is_some() || self.calls.is_some() || self.flushes.is_some()
     }
 
     /// Samples of the CPU clock per second, given whether the kernel is visible.
@@ -108,6 +111,28 @@ impl Locks {
         let wanted = Tracepoint::find("mmap_lock/mmap_lock_start_locking")?;
         let taken = Tracepoint::find("mmap_lock/mmap_lock_acquire_returned")?;
         Some(Self { wanted: wanted.id, taken: taken.id, write_at: taken.offset("write")? })
+    }
+}
+
+/// The tracepoint of TLB flushes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flushes {
+    pub(crate) id: u32,
+    /// Byte offset of the reason.
+    pub(crate) reason_at: usize,
+}
+
+impl Flushes {
+    /// Lets pass what one thread asks of others (`enum tlb_flush_reason`, include/linux/mm_types.h).
+    pub(crate) const FILTER: &std::ffi::CStr = c"reason==1||reason==4";
+    /// The reason where the thread itself sends the request: TLB_REMOTE_SEND_IPI. The other one is
+    /// TLB_REMOTE_SHOOTDOWN, in the thread that is interrupted.
+    pub(crate) const SENT: i32 = 4;
+
+    /// Finds it (Linux 3.16 on x86, root).
+    pub(crate) fn find() -> Option<Self> {
+        let point = Tracepoint::find("tlb/tlb_flush")?;
+        Some(Self { id: point.id, reason_at: point.offset("reason")? })
     }
 }
 

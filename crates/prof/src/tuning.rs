@@ -147,6 +147,8 @@ pub(crate) const STACK_SAME_BYTES: usize = 64;
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 3_000.0;
 /// Shortest wait for `mmap_lock` that is recorded, ns. Taking a free lock takes about a hundred ns.
 pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
+/// TLB flushes per record. A prime. A record takes about a microsecond, half of what a flush takes.
+pub(crate) const FLUSH_PERIOD: u64 = 11;
 /// Time between two flushes of the trace file, ns: a killed recorder loses this much. Also between two reports of
 /// progress, readings of an attached process's usage, and attempts to reap adopted orphans.
 pub(crate) const SELDOM_NS: u64 = 500_000_000;

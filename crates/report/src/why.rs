@@ -42,7 +42,11 @@ pub(crate) fn cost(mechanism: &Mechanism) -> String {
         parts.push(format!("{} of the CPU time", Percent(mechanism.share)));
     }
     if mechanism.wait_ns > 0.0 {
-        parts.push(format!("{} in all", Nanos(mechanism.wait_ns)));
+        let whose = if mechanism.victims.is_empty() { "of waiting" } else { "of other threads" };
+        parts.push(format!("{} {whose}", Nanos(mechanism.wait_ns)));
+    }
+    if mechanism.grown_bytes > 0.0 {
+        parts.push(format!("{} more memory", Bytes(mechanism.grown_bytes as u64)));
     }
     let least = if mechanism.calls_are_least { "at least " } else { "" };
     match mechanism.calls {
@@ -66,7 +70,8 @@ pub(crate) fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
         figures.push(format!("{faults} faults, {}", Figure::nanos_range(mechanism.fault_ns)));
     }
     if let Some(ns) = mechanism.call_ns {
-        figures.push(format!("{} in the calls", Nanos(ns)));
+        let place = if mechanism.calls > 0 { "in the calls" } else { "in the kernel" };
+        figures.push(format!("{} {place}", Nanos(ns)));
     }
     if mechanism.cycled_bytes_per_s > 0.0 {
         figures.push(format!("{} a second taken again", Bytes(mechanism.cycled_bytes_per_s as u64)));
@@ -78,6 +83,9 @@ pub(crate) fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
     if !mechanism.taken_in.is_empty() {
         let places = mechanism.taken_in.iter().map(|place| shorten(&plain(place), PLACE));
         found.push(("taken in", places.collect::<Vec<_>>().join(", ")));
+    }
+    if !mechanism.victims.is_empty() {
+        found.push(("delays", plain(&mechanism.victims.join(", "))));
     }
     found.extend(mechanism.caller.as_ref().map(|caller| ("by", plain(caller))));
     found

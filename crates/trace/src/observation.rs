@@ -2,14 +2,23 @@
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC. Nothing here is corrected, scaled or classified.
 
+mod calibration;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Adds, Kind};
-use crate::measurement::Interval;
-use crate::tuning::OFFSET_SHARE;
+
+pub use calibration::Calibration;
 
 /// Stands for a command where the whole machine was watched.
 pub const ALL_PROCESSES: [&str; 2] = ["all", "processes"];
+
+/// In [`Observation::machine`]: how often processors were interrupted to flush their TLB.
+pub const TLB_INTERRUPTS: &str = "tlb_interrupts";
+/// In [`Observation::machine`]: how often the control group, or one above it, met its limit of memory.
+pub const GROUP_LIMIT: &str = "group_limit";
 
 /// Everything that was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +36,10 @@ pub struct Observation {
     pub usage: Usage,
     /// Exact counts of software events, if they could be opened.
     pub counts: Counts,
+    /// How far counters rose meanwhile that all programs of the machine move: those of `/proc/vmstat` about compaction,
+    /// reclaim, huge pages and swap, and two more.
+    #[serde(default)]
+    pub machine: BTreeMap<String, u64>,
     /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
     /// Consecutive spans of time with their exact counts; in some of them single faults were recorded.
@@ -179,78 +192,6 @@ impl Counts {
     }
 }
 
-/// Found at start by faulting private pages with and without the events.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// Median time of a first touch with no event open, by the time-stamp counter or clock, in ns.
-    pub truth_p50_ns: f64,
-    /// Median entry-to-end time as the event pair reads it, in ns.
-    pub pair_p50_ns: f64,
-    /// Overhead of one recorded fault for the program, in ns.
-    pub record_cost_ns: f64,
-    /// Pages touched for each of the above.
-    pub pages: u32,
-    /// Half-width of the 95 % interval of the offset, in ns: what the rounds of the calibration and the cost of
-    /// a record in the run leave open.
-    #[serde(default)]
-    pub offset_error_ns: f64,
-    /// [`offset_ns`](Self::offset_ns) of a fault that maps an existing page: the zero page.
-    #[serde(default)]
-    pub read_offset_ns: Option<f64>,
-    /// [`offset_ns`](Self::offset_ns) of a write to a page that was mapped.
-    #[serde(default)]
-    pub mapped_offset_ns: Option<f64>,
-}
-
-impl Calibration {
-    /// The calibration for a run with slower records. `slower`: cost of a record in this run / in the
-    /// calibration, with its interval. `again`: mean number of further entries per fault.
-    ///
-    /// An offset is the cost of a record minus the trap outside the two time stamps. Only the cost slows down. On one guest that changed between two states, offsets went from -210 to -90 ns and
-    /// `written_ns` from 124 to some 240.
-    #[must_use]
-    pub fn in_run(self, slower: Interval, written_ns: f64, again: f64) -> Self {
-        let written_in_run = |slower: f64, offset_ns: f64| {
-            (slower - 1.0) * offset_ns.max(written_ns) + again * slower * written_ns
-        };
-        let there = |offset_ns: f64| offset_ns + written_in_run(slower.value, offset_ns);
-        let [low, high] = [slower.low, slower.high].map(|slower| written_in_run(slower, self.offset_ns()));
-        Self {
-            pair_p50_ns: self.truth_p50_ns + there(self.offset_ns()),
-            offset_error_ns: self.offset_error_ns.hypot((high - low) / 2.0),
-            read_offset_ns: self.read_offset_ns.map(there),
-            mapped_offset_ns: self.mapped_offset_ns.map(there),
-            ..self
-        }
-    }
-
-    /// Whether its figures can be times of faults: below a second.
-    pub(crate) fn is_sound(&self) -> bool {
-        [self.pair_p50_ns, self.truth_p50_ns].iter().all(|ns| (0.0..1e9).contains(ns))
-    }
-
-    /// The amount to subtract from the time between entry and end; may be negative.
-    pub fn offset_ns(&self) -> f64 {
-        self.pair_p50_ns - self.truth_p50_ns
-    }
-
-    /// How far the offset may be off, ns: what its measurement leaves open, and what no measurement shows.
-    pub(crate) fn offset_doubt_ns(&self) -> f64 {
-        self.offset_error_ns.hypot(OFFSET_SHARE * self.offset_ns())
-    }
-
-    /// The offset for a kind of fault. A fault that clears no page leaves the recorder in the caches. A page
-    /// that is already mapped takes longer to record.
-    pub(crate) fn offset_ns_of(&self, kind: Kind) -> f64 {
-        let own_ns = match kind {
-            Kind::ZeroPageRead | Kind::FileRead => self.read_offset_ns,
-            Kind::CowAfterFork | Kind::WriteAfterZeroRead => self.mapped_offset_ns,
-            _ => None,
-        };
-        own_ns.unwrap_or_else(|| self.offset_ns())
-    }
-}
-
 /// A span of time with its exact number of user-mode faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
@@ -382,6 +323,13 @@ pub enum What {
         /// Who called.
         stack: Option<u32>,
     },
+    /// A thread's change of the address space makes other processors flush their TLB.
+    Flush {
+        /// This thread sends the request; else it is interrupted by one.
+        sent: bool,
+        /// Requests that the record represents.
+        weight: u64,
+    },
     /// A block was allocated.
     Alloc {
         /// First address.
@@ -446,11 +394,13 @@ pub enum Call {
     Vfork,
     /// exit_group(2).
     ExitGroup,
+    /// userfaultfd(2).
+    Userfaultfd,
 }
 
 impl Call {
     /// All of them, with the names of their system calls.
-    pub const NAMES: [(&str, Self); 12] = [
+    pub const NAMES: [(&str, Self); 13] = [
         ("mmap", Self::Mmap),
         ("munmap", Self::Munmap),
         ("mremap", Self::Mremap),
@@ -463,6 +413,7 @@ impl Call {
         ("clone3", Self::Clone),
         ("vfork", Self::Vfork),
         ("exit_group", Self::ExitGroup),
+        ("userfaultfd", Self::Userfaultfd),
     ];
 
     /// Its name; of calls that are one here, the first.

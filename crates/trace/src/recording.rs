@@ -237,6 +237,9 @@ pub struct Footer {
     pub usage: Usage,
     /// Exact counts.
     pub counts: Counts,
+    /// As [`Observation::machine`].
+    #[serde(default)]
+    pub machine: BTreeMap<String, u64>,
     /// Kernel stacks by name, as root.
     pub kernel: Option<KernelSamples>,
     /// The outcome of each source.

@@ -7,21 +7,31 @@
 //! The savings are hypotheses: `faultless advise` measures them.
 
 mod arena;
+mod cold_file;
+mod cold_guest;
+mod compaction;
 mod copy;
+mod exit;
 mod file_pages;
 mod fork;
 mod fresh;
 mod given;
 mod growing_queue;
 mod heap_top;
+mod khugepaged;
 mod lock;
 mod mmap_threshold;
 mod own_mapping;
 mod owner;
 mod purge;
+mod reclaim;
 mod runtime;
+mod seen;
+mod swap;
 mod taken_again;
 mod thread_stack;
+mod tlb;
+mod userfaultfd;
 mod zero_page;
 
 use serde::{Deserialize, Serialize};
@@ -75,6 +85,12 @@ pub struct Mechanism {
     pub cycled_bytes_per_s: f64,
     /// Where the memory is touched, most time first.
     pub taken_in: Vec<String>,
+    /// Threads that it interrupts or makes wait, and how often, the most often first.
+    #[serde(default)]
+    pub victims: Vec<String>,
+    /// Memory that it adds without a fault, bytes.
+    #[serde(default)]
+    pub grown_bytes: f64,
     /// Who calls, from the call up to the program's function.
     pub caller: Option<String>,
     /// When its faults happen, if they do not go on to the end.
@@ -159,6 +175,10 @@ struct Claim<'a> {
     /// Time of other calls, ns, and how many.
     calls: (u64, f64),
     wait_ns: f64,
+    /// The waits of its faults are its own.
+    is_blocked: bool,
+    victims: Vec<String>,
+    grown_bytes: f64,
     caller: Option<String>,
     cures: Vec<Proposed>,
 }
@@ -215,6 +235,7 @@ impl Proposed {
 
 /// All mechanisms, in the order in which they claim.
 pub(crate) const RULES: &[Rule] = &[
+    reclaim::RULE,
     heap_top::RULE,
     mmap_threshold::RULE,
     arena::RULE,
@@ -226,11 +247,19 @@ pub(crate) const RULES: &[Rule] = &[
     own_mapping::RULE,
     zero_page::RULE,
     copy::RULE,
+    userfaultfd::RULE,
+    swap::RULE,
+    cold_file::RULE,
     file_pages::RULE,
+    compaction::RULE,
+    cold_guest::RULE,
+    khugepaged::RULE,
     taken_again::RULE,
     growing_queue::RULE,
     lock::RULE,
+    tlb::RULE,
     fork::RULE,
+    exit::RULE,
 ];
 
 impl Scene<'_> {
@@ -345,9 +374,11 @@ pub(crate) fn mechanisms(
             found.extend(mechanism(&scene, rule, claim, &of));
         }
     }
-    // What waits takes no CPU time: it is beside the length of the run.
+    // What waits takes no CPU time: it is beside the length of the run. Memory is beside the most that there was.
+    let peak_bytes = recording.observation.usage.peak_rss_bytes.max(1) as f64;
     let weight = |mechanism: &Mechanism| {
-        mechanism.share.max(mechanism.wait_ns / scene.run.run_ns.1.max(1) as f64).min(1.0)
+        let waits = mechanism.wait_ns / scene.run.run_ns.1.max(1) as f64;
+        mechanism.share.max(waits).max(mechanism.grown_bytes / peak_bytes).min(1.0)
     };
     found.retain(|mechanism| weight(mechanism) >= SHOWN_SHARE);
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
@@ -398,7 +429,8 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
     let seconds = scene.run.run_ns.1 as f64 / 1e9;
     let per_s = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
     let is_taken = shown.faults.value >= 1.0;
-    if !is_taken && (call_ns + claim.wait_ns <= 0.0 || matches!(claim.faults, Faults::Given)) {
+    let others = call_ns + claim.wait_ns + claim.grown_bytes;
+    if !is_taken && (others <= 0.0 || matches!(claim.faults, Faults::Given)) {
         return None;
     }
     let fault_cpu_ns = shown.time_ns.map(|ns| (ns - shown.wait_ns).max(0.0));
@@ -423,7 +455,7 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
         faults: shown.faults,
         fault_ns: shown.time_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
-        wait_ns: claim.wait_ns,
+        wait_ns: claim.wait_ns + if claim.is_blocked { shown.wait_ns } else { 0.0 },
         share: if scene.run.cpu_ns > 0.0 { (cost_ns / scene.run.cpu_ns).min(1.0) } else { 0.0 },
         calls,
         calls_are_least: scene.run.lost,
@@ -431,6 +463,8 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
         cycled_bytes: cycled,
         cycled_bytes_per_s: per_s(cycled),
         taken_in: places(&sites),
+        victims: claim.victims,
+        grown_bytes: claim.grown_bytes,
         caller: claim.caller,
         when: when(scene, of),
         cures: cures.collect(),

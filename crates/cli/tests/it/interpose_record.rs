@@ -47,7 +47,7 @@ fn all(reader: &mut Reader) -> Vec<Seen> {
                 Next::Unfinished { .. } => reader.give_up(lane),
                 Next::Entry(_, entry, _) if entry.kind == Kind::POPULATED => {}
                 Next::Entry(writer, entry, caller) => {
-                    let caller = caller.map(|(registers, stack)| (registers, stack.to_vec()));
+                    let caller = caller.map(|caller| (caller.registers, caller.stack.to_vec()));
                     seen.push(Seen { writer, entry, caller });
                 }
             }

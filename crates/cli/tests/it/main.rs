@@ -39,6 +39,7 @@ mod traced;
 mod unbreakable;
 mod unbreakable_found;
 mod why;
+mod why_waits;
 mod workload;
 
 const FAULTLESS: &str = env!("CARGO_BIN_EXE_faultless");

@@ -21,6 +21,8 @@ pub struct Cgroup {
     pub current_bytes: Option<u64>,
     /// How often tasks were throttled at `memory.high` (`memory.events`, v2).
     pub high_events: Option<u64>,
+    /// How often a limit was met, here and above: `high` and `max` of `memory.events` (v2), `memory.failcnt` (v1).
+    pub limit_hits: Option<u64>,
 }
 
 impl Cgroup {
@@ -68,6 +70,12 @@ fn read_v2(files: &Files, path: &str) -> Option<Cgroup> {
         high_bytes: tightest(files, ROOT, path, "memory.high"),
         current_bytes: current.and_then(|bytes| u64::try_from(bytes).ok()),
         high_events: events.and_then(|events| events.get("high").copied()),
+        limit_hits: on_the_way_up(files, ROOT, path, "memory.events", |text| {
+            let events = counters(text);
+            Some(["high", "max"].iter().filter_map(|name| events.get(*name)).sum())
+        })
+        .into_iter()
+        .reduce(u64::saturating_add),
     })
 }
 
@@ -83,6 +91,9 @@ fn read_v1(files: &Files, path: &str) -> Option<Cgroup> {
             .number(&format!("{ROOT}{path}/memory.usage_in_bytes"))
             .and_then(|bytes| u64::try_from(bytes).ok()),
         high_events: None,
+        limit_hits: on_the_way_up(files, ROOT, path, "memory.failcnt", |text| text.trim().parse().ok())
+            .into_iter()
+            .reduce(u64::saturating_add),
     })
 }
 
@@ -94,19 +105,20 @@ fn shown<'a>(files: &Files, root: &str, path: &'a str, file: &str) -> Option<&'a
 }
 
 fn tightest(files: &Files, root: &str, path: &str, name: &str) -> Option<u64> {
-    let mut path = path.trim_end_matches('/');
-    let mut found: Option<u64> = None;
-    loop {
-        let here = files.text(&format!("{root}{path}/{name}")).and_then(|text| limit(&text));
-        found = match (found, here) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        match path.rsplit_once('/') {
-            Some((parent, _)) => path = parent,
-            None => return found,
-        }
-    }
+    on_the_way_up(files, root, path, name, limit).into_iter().min()
+}
+
+/// What a file says in this group and in those above it, as far as it says anything.
+fn on_the_way_up(
+    files: &Files,
+    root: &str,
+    path: &str,
+    name: &str,
+    read: impl Fn(&str) -> Option<u64>,
+) -> Vec<u64> {
+    let path = path.trim_end_matches('/');
+    let parents = std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(parent, _)| parent));
+    parents.filter_map(|path| read(&files.text(&format!("{root}{path}/{name}"))?)).collect()
 }
 
 #[cfg(test)]
@@ -135,12 +147,13 @@ mod tests {
         put("sys/fs/cgroup/outer/inner/memory.high", "900000\n");
         put("sys/fs/cgroup/outer/inner/memory.current", "5000\n");
         put("sys/fs/cgroup/outer/inner/memory.events", "low 0\nhigh 17\nmax 0\n");
+        put("sys/fs/cgroup/outer/memory.events", "low 4\nhigh 0\nmax 3\n");
         let cgroup = Cgroup::read(&Files::new(&root)).unwrap();
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(cgroup.max_bytes, Some(1_000_000));
         assert_eq!(cgroup.high_bytes, Some(900_000));
         assert_eq!(cgroup.limit_bytes(), Some(900_000));
-        assert_eq!(cgroup.high_events, Some(17));
+        assert_eq!((cgroup.high_events, cgroup.limit_hits), (Some(17), Some(20)));
         assert_eq!(cgroup.current_bytes, Some(5000));
     }
 

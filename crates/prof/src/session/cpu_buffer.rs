@@ -15,7 +15,7 @@ use faultless_trace::observation::EventLoss;
 use super::copier::BufferedRing;
 use super::{COUNT, Watched};
 use crate::calls::{Fields, Points};
-use crate::shape::{Shape, entry};
+use crate::shape::{Flushes, Shape, entry};
 use crate::tuning as t;
 
 /// No such process (errno(3)).
@@ -48,6 +48,8 @@ pub(crate) enum Role {
     CallBegin(Fields),
     /// It ends.
     CallEnd(Fields),
+    /// A processor is told to flush its TLB; the byte offset of the reason in the sample.
+    Flush(usize),
     /// Thread switches; no samples.
     Switches,
     /// Mappings and tasks; no samples.
@@ -70,6 +72,7 @@ impl Role {
             Self::LockTaken(_) => "lock taken",
             Self::CallBegin(_) => "call begin",
             Self::CallEnd(_) => "call end",
+            Self::Flush(_) => "TLB flush",
             Self::Switches => "switches",
             Self::Tasks => "tasks",
         }
@@ -142,13 +145,21 @@ impl CpuBuffer {
             [(Role::LockWanted, locks.wanted), (Role::LockTaken(locks.write_at), locks.taken)]
         }) {
             let begun = watched.begin(COUNT);
-            let spec = Spec { event: Software::Tracepoint(id), output: Output::Fields, ..begun };
+            let output = Output::Fields { period: 1 };
+            let spec = Spec { event: Software::Tracepoint(id), output, ..begun };
             self.add(role, &spec, target, None)?;
+        }
+        if let Some(flushes) = shape.flushes {
+            let output = Output::Fields { period: t::FLUSH_PERIOD };
+            let event = Software::Tracepoint(flushes.id);
+            let spec = Spec { event, output, ..watched.begin(COUNT) };
+            let at = self.add(Role::Flush(flushes.reason_at), &spec, target, None)?;
+            self.events[at].1.filter(Flushes::FILTER)?;
         }
         if let Some(calls) = shape.calls {
             for (role, id, output) in [
                 (Role::CallBegin(calls.fields), calls.begin, Output::FieldStacks { stack_bytes }),
-                (Role::CallEnd(calls.fields), calls.end, Output::Fields),
+                (Role::CallEnd(calls.fields), calls.end, Output::Fields { period: 1 }),
             ] {
                 let spec = Spec { event: Software::Tracepoint(id), output, ..watched.begin(COUNT) };
                 let at = self.add(role, &spec, target, None)?;
@@ -293,9 +304,9 @@ impl CpuBuffer {
 
     /// Takes out the events that are slow to close.
     pub(super) fn take_tracepoints(&mut self) -> impl Iterator<Item = Event> {
-        use Role::{CallBegin, CallEnd, LockTaken, LockWanted};
+        use Role::{CallBegin, CallEnd, Flush, LockTaken, LockWanted};
         let is_slow = |(role, _): &mut (Role, Event)| {
-            matches!(role, LockWanted | LockTaken(_) | CallBegin(_) | CallEnd(_))
+            matches!(role, LockWanted | LockTaken(_) | CallBegin(_) | CallEnd(_) | Flush(_))
         };
         self.events.extract_if(.., is_slow).map(|(_, event)| event)
     }

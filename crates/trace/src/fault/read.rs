@@ -92,7 +92,11 @@ impl Reader {
                 self.history.forget(pid);
             }
             What::Exit if self.processes.exit(pid) => self.history.forget(pid),
-            What::Exit | What::Cpu { .. } | What::LockWait { .. } | What::Call { .. } => {}
+            What::Exit
+            | What::Cpu { .. }
+            | What::LockWait { .. }
+            | What::Flush { .. }
+            | What::Call { .. } => {}
             What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
         }
     }

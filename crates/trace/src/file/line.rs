@@ -98,6 +98,7 @@ lines! {
     "switch" Switch { out: bool, preempted: bool }
     "lock_wait" LockWait { write: bool, wait_ns: u64, #[serde(default)] by: Option<String> }
     "call" Call { call: Call, args: [u64; 4], result: Option<i64>, ns: Option<u64>, off_ns: u64, stack: Option<u32> }
+    "flush" Flush { sent: bool, weight: u64 }
     "alloc" Alloc { addr: u64, len_bytes: u64, stack: Option<u32> }
     "free" Free { addr: u64 }
     "move" Move { from: u64, addr: u64, len_bytes: u64, stack: Option<u32> }

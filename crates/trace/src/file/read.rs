@@ -161,6 +161,7 @@ impl Reader {
             exit: footer.exit,
             usage: footer.usage,
             counts: footer.counts,
+            machine: footer.machine,
             kernel: footer.kernel,
             event_losses: footer.event_losses,
             sources: footer.sources,

@@ -63,7 +63,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// For each mapping of the profile: its file is also mapped to be executed.
-fn code(scene: &Scene<'_>) -> Vec<bool> {
+pub(super) fn code(scene: &Scene<'_>) -> Vec<bool> {
     const PROT_EXEC: u32 = 4;
     let records = scene.recording.observation.records.iter();
     let executed: HashSet<&str> = records

@@ -1,8 +1,13 @@
 //! A fork copies the page tables of a large process, and the child's end tears them down.
 
-use super::{Claim, Proposed, Rule};
+use std::collections::{HashMap, HashSet};
+
+use super::{Claim, Proposed, Rule, Scene};
 use crate::measurement::Nanos;
-use crate::observation::{Call, What};
+use crate::observation::{Call, Record, What};
+
+/// A fork of a small process takes less, ns: it makes a process, and has hardly any page table to copy.
+const LARGE_NS: f64 = 400_000.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "fork_page_tables",
@@ -16,38 +21,80 @@ pub(super) const RULE: Rule = Rule {
         ["huge pages in the parent", "a copied huge page costs more", "kernel, admin-guide/mm/transhuge"],
         ["a small process that forks for the large one", "that process", "-"],
     ],
-    find: |scene| {
-        let records = &scene.recording.observation.records;
-        let forks = records.iter().filter(|record| record.begins_process()).count() as u64;
-        let is_fork = |call: Call, args: &[u64; 4]| {
-            // clone with a memory of its own; the flags of clone3 are not seen.
-            const CLONE_VM: u64 = 0x100;
-            call == Call::Clone && args[0] & CLONE_VM == 0
-        };
-        let (mut ns, mut longest, mut stack) = (0.0, 0, None);
-        for record in records {
-            if let What::Call { call, args, ns: Some(took), off_ns, stack: of, .. } = &record.what
-                && is_fork(*call, args)
-            {
-                ns += took.saturating_sub(*off_ns) as f64;
-                if *took > longest {
-                    (longest, stack) = (*took, *of);
+    find: |scene| claim(scene).into_iter().collect(),
+};
+
+fn claim(scene: &Scene<'_>) -> Option<Claim<'static>> {
+    let children = Children::new(scene);
+    let forks: Vec<(f64, Option<u32>)> =
+        scene.recording.observation.records.iter().filter_map(|record| children.fork(record)).collect();
+    let sum_ns: f64 = forks.iter().map(|(ns, _)| ns).sum();
+    let (longest_ns, stack) = forks.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let mean_ns = sum_ns / forks.len() as f64;
+    if mean_ns < LARGE_NS {
+        return None;
+    }
+    let down = scene.sampled(&[&["exit_mmap"]], |sample| children.is_copy(sample));
+    let torn = match down.ns {
+        0.0 => String::new(),
+        ns => format!("; {} to tear the copies down", Nanos(ns)),
+    };
+    Some(Claim {
+        what: format!(
+            "forks copy the page tables, and the process is frozen meanwhile: {} each, {} at most{torn}",
+            Nanos(mean_ns),
+            Nanos(*longest_ns)
+        ),
+        calls: (forks.len() as u64, sum_ns + down.ns),
+        caller: stack.map(|stack| scene.called(Call::Clone, Some(stack))),
+        cures: vec![Proposed::new("posix_spawn or vfork, if the child runs another program", [0.5, 1.0])],
+        ..Claim::default()
+    })
+}
+
+/// Processes that were forked in the run.
+#[derive(Default)]
+struct Children {
+    /// Of each parent: when, and the child.
+    begun: HashMap<u32, Vec<(u64, u32)>>,
+    /// When each process first gave its memory up, in exec or exit. Before that a forked one has its parent's.
+    freed: HashMap<u32, u64>,
+    all: HashSet<u32>,
+}
+
+impl Children {
+    fn new(scene: &Scene<'_>) -> Self {
+        let mut found = Self::default();
+        for record in &scene.recording.observation.records {
+            match record.what {
+                What::Fork { parent } if record.begins_process() => {
+                    found.begun.entry(parent).or_default().push((record.time_ns, record.pid));
+                    found.all.insert(record.pid);
                 }
+                What::Exec | What::Exit if record.pid == record.tid && found.all.contains(&record.pid) => {
+                    found.freed.entry(record.pid).or_insert(record.time_ns);
+                }
+                _ => {}
             }
         }
-        if forks == 0 || ns == 0.0 {
-            return Vec::new();
-        }
-        vec![Claim {
-            what: format!(
-                "forks copy the page tables: {} each, {} at most",
-                Nanos(ns / forks as f64),
-                Nanos(longest as f64)
-            ),
-            calls: (forks, ns),
-            caller: stack.map(|stack| format!("fork <- {}", scene.naming.site(Some(stack), "").0)),
-            cures: vec![Proposed::new("posix_spawn or vfork, if the child runs another program", [0.5, 1.0])],
-            ..Claim::default()
-        }]
-    },
-};
+        found
+    }
+
+    /// CPU time and stack of a call that made a process with a memory of its own. A child of vfork or posix_spawn has its
+    /// parent's: such a call ends after the child's exec or exit.
+    fn fork(&self, record: &Record) -> Option<(f64, Option<u32>)> {
+        let What::Call { call: Call::Clone, ns: Some(ns), off_ns, stack, .. } = record.what else {
+            return None;
+        };
+        let span = record.time_ns..=record.time_ns.saturating_add(ns);
+        let (_, child) = self.begun.get(&record.pid)?.iter().find(|(time_ns, _)| span.contains(time_ns))?;
+        let has_own = !self.freed.get(child).is_some_and(|freed_ns| span.contains(freed_ns));
+        has_own.then(|| (ns.saturating_sub(off_ns) as f64, stack))
+    }
+
+    /// Whether a sample is of a forked process that still has its parent's memory.
+    fn is_copy(&self, sample: &Record) -> bool {
+        self.all.contains(&sample.pid)
+            && self.freed.get(&sample.pid).is_none_or(|freed_ns| sample.time_ns <= *freed_ns)
+    }
+}

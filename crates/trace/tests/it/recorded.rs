@@ -220,14 +220,13 @@ impl Run {
         };
         observation.counts = Counts { user_faults: Some(self.faults), ..Counts::default() };
         self.r.footer = Some(Footer {
-            calibration: None,
             exit: Exit::Status(0),
             usage: observation.usage,
             counts: observation.counts,
-            kernel: None,
             sources: vec![SourceNote { source: "page-faults:u".into(), used: true, note: String::new() }],
             recorder_cpu_ns: self.now / 50,
             event_losses: Some(Vec::new()),
+            ..Footer::default()
         });
         (self.r, self.truth)
     }
