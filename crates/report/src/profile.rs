@@ -97,6 +97,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
+    sections.push(why::heaps(&findings.heaps, width));
     sections.push(headed("Why", palette, why::lines(&findings.mechanisms, palette, width)));
     sections.extend(shown);
     sections.extend(tables);

@@ -16,6 +16,7 @@ use crate::avoid::Point;
 use crate::cure::{self, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::filter::Filter;
+use crate::heaps::{self, Heap};
 use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::observation::{Exit, Host, SourceNote, What};
@@ -99,6 +100,9 @@ pub struct Findings {
     /// The requested call tree.
     #[serde(default)]
     pub tree: Option<Vec<Node>>,
+    /// The allocators and runtimes of the programs that fault most, with the settings in force.
+    #[serde(default)]
+    pub heaps: Vec<Heap>,
     /// Why: the mechanisms behind the faults, most time first.
     #[serde(default)]
     pub mechanisms: Vec<Mechanism>,
@@ -241,7 +245,8 @@ impl Findings {
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
-        let program = Program::new(recording, has_blocks);
+        let heaps = heaps::heaps(recording, &profile);
+        let program = Program::new(recording, &heaps, has_blocks);
         let (mechanisms, giving_ns) = why::mechanisms(
             recording,
             &profile,
@@ -320,6 +325,7 @@ impl Findings {
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
             next: next(recording, &remedies, has_blocks, &program),
+            heaps,
             mechanisms,
             giving_ns,
             remedies,

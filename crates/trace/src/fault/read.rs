@@ -93,7 +93,11 @@ impl Reader {
             }
             What::Exit if self.processes.exit(pid) => self.history.forget(pid),
             What::Exit | What::Cpu { .. } | What::LockWait { .. } | What::Call { .. } => {}
-            What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
+            What::Alloc { .. }
+            | What::Free { .. }
+            | What::Move { .. }
+            | What::Name(_)
+            | What::Settings(_) => {}
         }
     }
 

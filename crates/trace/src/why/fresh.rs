@@ -20,6 +20,10 @@ pub(super) const RULE: Rule = Rule {
         let what = "memory that the process did not have before is touched for the first time";
         let claim = Claim {
             what: what.to_owned(),
+            early: Some(
+                "start: memory is touched for the first time, and hardly any later; nothing to cure"
+                    .to_owned(),
+            ),
             faults: Faults::Of(Box::new(|fault| fault.kind.is_fresh())),
             ..Claim::default()
         };

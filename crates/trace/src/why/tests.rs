@@ -1,3 +1,5 @@
+mod memory;
+
 use super::*;
 use crate::observation::{Call, Map, Record, What, Window};
 use crate::recording::{Frame, Module, Name};
