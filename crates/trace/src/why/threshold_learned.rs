@@ -49,10 +49,20 @@ pub(super) const RULE: Rule = Rule {
             "glibc learns: its first free of a mapped block (up to {}) raises the mmap threshold, and later blocks stay in the heap; nothing to cure",
             Bytes(longest)
         );
+        // The blocks that it learned from as well.
+        let mapped = |index: usize| {
+            let maker = scene.given.made_by[index].map(|maker| &scene.given.makers[maker as usize]);
+            maker.is_some_and(|maker| maker.owner == Owner::Malloc && maker.call == Call::Mmap && !maker.is_arena())
+        };
+        let (these, _) = scene.faults_of(|index, fault| {
+            let giver = scene.given.causes[index];
+            giver.is_some_and(|giver| givers.iter().any(|(number, _)| *number == giver))
+                || fault.kind.is_fresh() && mapped(index)
+        });
         vec![Claim {
             early: Some(what.clone()),
             what,
-            faults: Faults::Given,
+            faults: Faults::These(these),
             caller: givers.first().map(|(_, giver)| scene.caller(giver)),
             givers: givers.iter().map(|(number, _)| *number).collect(),
             ..Claim::default()
