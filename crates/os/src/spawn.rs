@@ -33,6 +33,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The environment, `NAME=value`.
+    pub fn environment(&self) -> &[CString] {
+        &self.environment
+    }
+
     /// A command with its arguments, and variables to set in this process's environment.
     ///
     /// # Errors

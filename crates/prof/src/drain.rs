@@ -13,7 +13,7 @@ use faultless_os::ring::{Raw, Sample, records};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{KernelSamples, Map, Record, SourceNote, What};
 use faultless_trace::pairer::Pairer;
-use faultless_trace::recording::Loss;
+use faultless_trace::recording::{Loss, Mark};
 use rustc_hash::FxHashMap;
 
 use crate::allocations::Allocations;
@@ -316,6 +316,11 @@ impl Drain {
     /// The names of all functions on stacks, and a note on each source of names.
     pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()
+    }
+
+    /// The allocators and runtimes in the files that were mapped, if stacks are recorded.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.stacks.as_ref().map(|stacks| stacks.unwinder.marks()).unwrap_or_default()
     }
 
     /// All processes that were seen, if stacks are recorded.

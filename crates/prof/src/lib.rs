@@ -17,6 +17,7 @@ mod decode;
 mod drain;
 mod elf;
 pub mod facts;
+pub mod heaps;
 mod kernel;
 mod levels;
 pub mod live;

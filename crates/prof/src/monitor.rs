@@ -15,12 +15,13 @@ use faultless_os::schedule::ShortSlices;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{
-    Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Record, SourceNote, Usage, Window,
+    Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Record, SourceNote, Usage, What, Window,
 };
 
 use crate::budget::{Budget, Limits};
 use crate::calibrate::Calibrator;
 use crate::drain::{Drain, StackOptions, Task};
+use crate::heaps;
 use crate::kernel::KernelStacks;
 use crate::levels::Levels;
 use crate::orphans::{OrphanUsage, Orphans};
@@ -82,6 +83,7 @@ pub(crate) struct Monitor {
     /// stacks take longer to unwind than to fault.
     copier: Option<Copier>,
     every_fault: bool,
+    has_stacks: bool,
     windows: Windows,
     levels: Option<Levels>,
     stacks: KernelStacks,
@@ -145,6 +147,7 @@ impl Monitor {
             budget,
             copier,
             every_fault,
+            has_stacks,
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
             stacks: KernelStacks::at(allow.kernel.hertz()),
@@ -305,6 +308,7 @@ impl Monitor {
         for task in digest.tasks {
             match task {
                 Task::Fork(pid) => self.orphans.began(pid),
+                Task::Exec(pid) if self.has_stacks => self.note_settings(pid, now_ns()),
                 Task::Exec(_) => {}
                 Task::Exit(pid) => self.orphans.ended(pid),
             }
@@ -314,6 +318,14 @@ impl Monitor {
                 (Some(levels), Task::Exit(pid)) => levels.exit(pid),
                 (None, _) => {}
             }
+        }
+    }
+
+    /// Notes the settings of allocators and runtimes with which a process began.
+    fn note_settings(&mut self, pid: u32, time_ns: u64) {
+        let settings = heaps::of_process(pid);
+        if !settings.is_empty() {
+            self.drain.add(Record { time_ns, pid, tid: pid, what: What::Settings(settings) });
         }
     }
 

@@ -13,13 +13,14 @@ use faultless_os::follow::Follower;
 use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
-use faultless_trace::observation::{Counts, EventLoss, Exit, SourceNote, Usage};
+use faultless_trace::observation::{Counts, EventLoss, Exit, Record, SourceNote, Usage, What};
 use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
 use crate::calibrate::Calibrator;
 use crate::calls::{self, Points};
 use crate::drain::StackOptions;
+use crate::heaps;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Attach, Failure, Kernel, Request, Sources, not_started};
 use crate::session::{Session, Watched};
@@ -164,11 +165,12 @@ pub fn record(
     let follows = options.calls && shape.calls.is_none() && matches!(task, Task::Command(_));
     let has_journal = follows || options.alloc_from_bytes.is_some();
     let allocations = has_journal.then(|| Allocations::create(options.alloc_from_bytes)).transpose()?;
-    let mut follower = None;
+    let (mut follower, mut settings) = (None, Vec::new());
     let (subject, mut session, attached) = match task {
         Task::Command(mut request) => {
             request.env.extend(allocations.iter().filter_map(Allocations::variable));
             let (plan, words) = request.plan()?;
+            settings = heaps::of_plan(&plan, &words);
             let plan = plan.filtered(follows.then(calls::filter));
             // As in `observe::run`.
             let _ = spawn::adopt_orphans();
@@ -240,6 +242,10 @@ pub fn record(
     let recorder_cpu_ns = process_cpu_ns();
     let file = TraceFile::new(out, header, options.max_bytes);
     let mut monitor = Monitor::new(session, &subject.pids(), setup);
+    // A short program has ended before its environment could be read.
+    if let Some(&pid) = subject.pids().first().filter(|_| !settings.is_empty()) {
+        monitor.add(Record { time_ns: begin_ns, pid, tid: pid, what: What::Settings(settings) });
+    }
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         monitor.add(record);
     }
@@ -375,6 +381,7 @@ impl Recorder {
             recorder_cpu_ns,
             event_losses: last.event_losses.clone(),
             calibration: last.calibration,
+            marks: last.drain.marks(),
         };
         self.file.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.file.finish();

@@ -16,6 +16,7 @@ use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
 use faultless_trace::observation::{Exit, Map, Record, SourceNote, What};
 
 use crate::facts;
+use crate::heaps;
 use crate::request::{Attach, Failure, Sources, Until, not_started};
 use crate::session::{Session, Watched, online_cpus};
 use crate::shape::Shape;
@@ -359,6 +360,7 @@ impl Attached {
             .tids
             .iter()
             .filter_map(move |&tid| Some(record(tid as u32, What::Name(procfs::name(pid, tid as u32)?))));
-        maps.chain(names)
+        let settings = Some(heaps::of_process(pid)).filter(|settings| !settings.is_empty());
+        maps.chain(names).chain(settings.map(|settings| record(pid, What::Settings(settings))))
     }
 }

@@ -31,7 +31,7 @@ use std::hash::BuildHasher;
 use faultless_os::ring::{Registers, StackCopy};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
-use faultless_trace::recording::{EXEC, is_interposer};
+use faultless_trace::recording::{EXEC, Mark, is_interposer};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -231,6 +231,11 @@ impl Unwinder {
     /// All processes that were seen.
     pub(crate) fn pids(&self) -> &BTreeSet<u32> {
         &self.pids
+    }
+
+    /// The allocators and runtimes in the files that were mapped.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.objects.marks()
     }
 
     /// Names of all frames, at the end, and notes on their sources.

@@ -98,6 +98,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
+    sections.push(why::heaps(&findings.heaps, width));
     let mut lines = why::lines(&findings.mechanisms, palette, width);
     let heads = iter::once("   Next: ").chain(iter::repeat("         "));
     lines.extend(heads.zip(section::next(findings, width)).flat_map(|(head, step)| wrap(head, &step, width)));

@@ -1,5 +1,6 @@
-//! The mechanisms: what happens, what it costs, who takes, who gives back, and the cures.
+//! The heaps of a program; its mechanisms: what happens, what it costs, who takes, who gives back, and the cures.
 
+use faultless_trace::heaps::Heap;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::why::{Advised, Mechanism};
 
@@ -12,6 +13,31 @@ use crate::text::plain;
 const NARROW: usize = 80;
 /// Columns of a place at most.
 const PLACE: usize = 60;
+
+/// `memory: jemalloc 5.3.0 (in the program), MALLOC_CONF=dirty_decay_ms:0`, and where the pool can't act.
+pub(crate) fn heaps(heaps: &[Heap], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut programs: Vec<&str> = heaps.iter().map(|heap| heap.program.as_str()).collect();
+    programs.dedup();
+    for program in &programs {
+        let own: Vec<&Heap> = heaps.iter().filter(|heap| heap.program == *program).collect();
+        let of = if programs.len() > 1 { format!(" of {}", plain(program)) } else { String::new() };
+        let all: Vec<String> = own.iter().map(|heap| heap_of(heap)).collect();
+        lines.extend(wrap(" ", &format!("memory{of}: {}", all.join("; ")), width));
+        if let Some((heap, why)) = own.iter().find_map(|heap| Some((heap, heap.hidden.as_ref()?))) {
+            let who = if heap.name == "Go" || heap.name == "Java" { &heap.name } else { &heap.program };
+            lines.extend(wrap(" ", &format!("{} {why}: the pool can't act there", plain(who)), width));
+        }
+    }
+    lines
+}
+
+fn heap_of(heap: &Heap) -> String {
+    let version = heap.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let detail = heap.detail.as_ref().map(|detail| format!(" ({})", plain(detail))).unwrap_or_default();
+    let settings: String = heap.settings.iter().map(|setting| format!(", {}", plain(setting))).collect();
+    format!("{}{version}{detail}{settings}", heap.name)
+}
 
 /// The mechanisms by their share of the CPU time.
 pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) -> Vec<String> {

@@ -7,6 +7,7 @@ mod rivals;
 
 use serde::{Deserialize, Serialize};
 
+use crate::heaps::Heap;
 use crate::measurement::{Count, Interval};
 use crate::observation::Host;
 use crate::rounds::{Arm, Figures, Mismatch, Series, too_short};
@@ -86,6 +87,9 @@ pub struct Advice {
     /// The mechanisms of the program as it is, if a recording told who gives memory back.
     #[serde(default)]
     pub mechanisms: Vec<Mechanism>,
+    /// The allocators and runtimes of the program as it is, if it was recorded.
+    #[serde(default)]
+    pub heaps: Vec<Heap>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
 }
@@ -104,6 +108,7 @@ impl Advice {
             level: Vec::new(),
             choice: None,
             mechanisms,
+            heaps: Vec::new(),
             notes: vec![reason],
         }
     }
@@ -171,6 +176,7 @@ pub fn judge(
         level,
         choice,
         mechanisms: Vec::new(),
+        heaps: Vec::new(),
         notes,
     })
 }

@@ -15,10 +15,12 @@ pub use notes::lost_of;
 use crate::avoid::Point;
 use crate::fault::Faults;
 use crate::filter::Filter;
+use crate::heaps::{self, Heap};
 use crate::kind::Kind;
 use crate::measurement::{Count, Interval};
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::{Profile, Selected, Selection};
+use crate::program::Program;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, Grouping, SiteRow, Sites};
 use crate::stat::missing::denied;
@@ -97,6 +99,9 @@ pub struct Findings {
     /// The requested call tree.
     #[serde(default)]
     pub tree: Option<Vec<Node>>,
+    /// The allocators and runtimes of the programs that fault most, with the settings in force.
+    #[serde(default)]
+    pub heaps: Vec<Heap>,
     /// Why: the mechanisms behind the faults, most time first.
     #[serde(default)]
     pub mechanisms: Vec<Mechanism>,
@@ -234,6 +239,7 @@ impl Findings {
         let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
+        let heaps = heaps::heaps(recording, &profile);
         let (mechanisms, giving_ns) = why::mechanisms(
             recording,
             &profile,
@@ -244,6 +250,7 @@ impl Findings {
                 lost: lost_of(recording) > 0,
                 knee,
                 most_avoidable,
+                memory: Program::new(recording, &heaps, has_blocks).memory,
             },
         );
         let whole = selection.is_part().then(|| grouping.sites(Group::Site, &Selection::default()));
@@ -295,6 +302,7 @@ impl Findings {
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
             next: next(&mechanisms),
+            heaps,
             mechanisms,
             giving_ns,
             beyond,

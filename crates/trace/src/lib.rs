@@ -5,7 +5,7 @@
 //! that the lab and `report` share.
 //!
 //! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
-//! `clock`, `levels`, `recording`, `file`, `pairer`, `fault`; `reconcile`, `profile`, `program`; `avoid`, `sites`, `diff`,
+//! `clock`, `levels`, `recording`, `file`, `pairer`, `fault`; `reconcile`, `profile`, `heaps`, `program`; `avoid`, `sites`, `diff`,
 //! `rounds`, `advice`, `compare`; `filter`, `tree`, `stat`, `why`; `timeline`, `repeat`, `findings`,
 //! `budget`.
 //!
@@ -26,6 +26,7 @@ mod fault;
 pub mod file;
 pub mod filter;
 pub mod findings;
+pub mod heaps;
 mod kind;
 mod levels;
 pub mod measurement;

@@ -357,6 +357,8 @@ pub enum What {
     },
     /// The thread was given this name.
     Name(String),
+    /// The process's settings of allocators and runtimes ([`crate::heaps::settings`]).
+    Settings(Vec<String>),
     /// A mapping appeared (PERF_RECORD_MMAP2) and covers older ones.
     Map(Map),
     /// `pid` came from `parent` by fork or clone; if they are equal, `tid` is a new thread.

@@ -1,12 +1,14 @@
 //! A recording -> facts of the program that decide which cures can act in it.
 //!
-//! A library's file name tells its allocator, and the names of functions on recorded stacks tell an allocator that is
-//! linked into the program, or a runtime with a heap of its own. Without symbols that one is not seen.
+//! The heaps of the program tell ([`crate::heaps`]). Of a recording without them, as one of perf's, a library's file name
+//! tells its allocator, and the names of functions on recorded stacks tell an allocator that is linked into the program,
+//! or a runtime with a heap of its own.
 
 use std::collections::{HashMap, HashSet};
 
+use crate::heaps::Heap;
 use crate::observation::{Observation, SourceNote, What};
-use crate::recording::{Recording, Stacks};
+use crate::recording::{Mark, Recording, Stacks};
 
 /// Parts of the file names of libraries that bring an allocator of their own.
 pub const ALLOCATORS: [&str; 7] =
@@ -47,7 +49,11 @@ pub struct Program {
 
 impl Program {
     /// `has_blocks`: the interposer recorded some, so it was loaded.
-    pub(crate) fn new(recording: &Recording, has_blocks: bool) -> Self {
+    pub(crate) fn new(recording: &Recording, heaps: &[Heap], has_blocks: bool) -> Self {
+        Self { memory: of_heaps(heaps).unwrap_or_else(|| Self::by_names(recording, has_blocks)) }
+    }
+
+    fn by_names(recording: &Recording, has_blocks: bool) -> Memory {
         let (mut has_file, mut has_loader, mut library, mut is_java) = (false, false, None, false);
         for record in &recording.observation.records {
             if let What::Map(map) = &record.what {
@@ -59,16 +65,32 @@ impl Program {
                 library = library.or(libraries.find(|name| file.contains(name)));
             }
         }
-        let memory = match (on_stacks(&recording.stacks), library) {
+        match (on_stacks(&recording.stacks), library) {
             _ if is_java => Memory::Java,
             (Some(Memory::Go), _) => Memory::Go,
             _ if has_file && !has_loader && !has_blocks => Memory::Static,
             (_, Some(library)) => Memory::Library(library),
             (Some(own), _) => own,
             (None, None) => Memory::Malloc,
-        };
-        Self { memory }
+        }
     }
+}
+
+/// Who gives memory to the program that faults most, unless it is the C library: of that, functions on stacks may know
+/// better.
+fn of_heaps(heaps: &[Heap]) -> Option<Memory> {
+    let program = &heaps.first()?.program;
+    let mut own = heaps.iter().filter(|heap| heap.program == *program);
+    own.find_map(|heap| match (heap.name.as_str(), heap.hidden.is_some()) {
+        ("Go", _) => Some(Memory::Go),
+        ("Java", _) => Some(Memory::Java),
+        (name, true) if name == Mark::OWN || ALLOCATORS.contains(&name) => Some(Memory::Own),
+        ("glibc" | "musl" | Mark::STATIC, true) => Some(Memory::Static),
+        (name, false) if heap.detail.is_none() => {
+            ALLOCATORS.iter().find(|known| **known == name).map(|known| Memory::Library(known))
+        }
+        _ => None,
+    })
 }
 
 fn file_of(path: &str) -> &str {
@@ -196,7 +218,7 @@ mod tests {
             let module = Some(at as u32);
             recording.stacks.frames.push(Frame { module, names: vec![name], ..Frame::default() });
         }
-        Program::new(&recording, false).memory
+        Program::new(&recording, &[], false).memory
     }
 
     #[test]

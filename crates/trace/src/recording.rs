@@ -251,4 +251,29 @@ pub struct Footer {
     /// The header's, as it held for this run.
     #[serde(default)]
     pub calibration: Option<Calibration>,
+    /// The allocators and runtimes in the files that the program mapped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+}
+
+/// What a file shows of an allocator or a runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The file, as the process sees it.
+    pub file: String,
+    /// Its name: `jemalloc`, `Go`.
+    pub name: String,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The variable that holds its settings, where builds differ in that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+}
+
+impl Mark {
+    /// The program brings its own `malloc`.
+    pub const OWN: &str = "a malloc of its own";
+    /// The program loads nothing.
+    pub const STATIC: &str = "static";
 }

@@ -17,21 +17,31 @@ mod fork;
 mod fresh;
 mod given;
 mod growing_queue;
+mod growth;
 mod heap_top;
+mod huge_flag;
+mod java;
 mod khugepaged;
 mod lock;
+mod many_arenas;
 mod mmap_threshold;
+mod numpy;
+mod oversize;
 mod own_mapping;
 mod owner;
+mod populate;
 mod purge;
+mod ranges;
 mod reclaim;
 mod runtime;
 mod seen;
 mod swap;
 mod taken_again;
 mod thread_stack;
+mod threshold_learned;
 mod tlb;
 mod userfaultfd;
+mod v8;
 mod zero_page;
 
 use serde::{Deserialize, Serialize};
@@ -40,10 +50,10 @@ use crate::avoid::Point;
 use crate::kind::Kind;
 use crate::measurement::Interval;
 use crate::profile::{Profile, Selection, Weighted};
-use crate::program::{Memory, Program};
+use crate::program::Memory;
 use crate::recording::Recording;
 use crate::sites::{Group, Grouping, NO_STACK, Naming, SiteRow, Sites};
-use given::{Given, Giver};
+use given::{Caller, Given};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
@@ -129,8 +139,6 @@ pub(crate) struct Scene<'a> {
     naming: &'a Naming<'a>,
     grouping: &'a Grouping<'a>,
     given: Given,
-    /// Who gives it memory.
-    memory: Memory,
     run: Run,
 }
 
@@ -146,6 +154,8 @@ pub(crate) struct Run {
     pub(crate) knee: Option<Point>,
     /// Upper bound of the share of all faults that keeping any amount avoids, 0 to 1.
     pub(crate) most_avoidable: Option<f64>,
+    /// Who gives it memory.
+    pub(crate) memory: Memory,
 }
 
 /// A mechanism, for the table of rules and the documentation.
@@ -181,6 +191,8 @@ struct Claim<'a> {
     grown_bytes: f64,
     caller: Option<String>,
     cures: Vec<Proposed>,
+    /// What it is if its faults end early: then there is nothing to cure.
+    early: Option<String>,
 }
 
 /// The faults of a claim.
@@ -192,8 +204,8 @@ enum Faults<'a> {
     Given,
     /// Those of which this is true.
     Of(Box<dyn Fn(&Weighted) -> bool + 'a>),
-    /// Those with a flag.
-    Flagged(Vec<bool>),
+    /// These, by their number in the profile.
+    These(Vec<bool>),
 }
 
 impl Faults<'_> {
@@ -205,7 +217,7 @@ impl Faults<'_> {
 /// A cure, and which shares of the mechanism's time it saves.
 struct Proposed {
     how: String,
-    variable: Option<(&'static str, String)>,
+    variable: Option<(String, String)>,
     saves: [f64; 2],
     keeps_bytes: Option<f64>,
     note: Option<String>,
@@ -223,9 +235,18 @@ impl Proposed {
     }
 
     /// A variable of the environment that keeps memory.
-    fn set(name: &'static str, value: impl Into<String>, bytes: f64) -> Self {
+    fn set(name: &str, value: impl Into<String>, bytes: f64) -> Self {
         let value = value.into();
-        Self { how: format!("{name}={value}"), variable: Some((name, value)), ..Self::keeps("", bytes) }
+        Self {
+            how: format!("{name}={value}"),
+            variable: Some((name.to_owned(), value)),
+            ..Self::keeps("", bytes)
+        }
+    }
+
+    /// It saves between these shares, and keeps nothing.
+    fn saving(self, saves: [f64; 2]) -> Self {
+        Self { saves, keeps_bytes: None, ..self }
     }
 
     fn noted(self, note: &str) -> Self {
@@ -236,14 +257,25 @@ impl Proposed {
 /// All mechanisms, in the order in which they claim.
 pub(crate) const RULES: &[Rule] = &[
     reclaim::RULE,
+    populate::RULE,
+    huge_flag::RULE,
+    numpy::RULE,
+    v8::BUFFERS_RULE,
+    growth::RULE,
+    threshold_learned::RULE,
     heap_top::RULE,
     mmap_threshold::RULE,
     arena::RULE,
+    oversize::RULE,
     purge::RULE,
     runtime::GO,
-    runtime::JAVA,
-    runtime::OTHERS,
+    java::UNCOMMIT,
+    java::HEAP,
+    v8::HEAP,
+    runtime::PYTHON,
+    runtime::DOTNET,
     thread_stack::RULE,
+    many_arenas::RULE,
     own_mapping::RULE,
     zero_page::RULE,
     copy::RULE,
@@ -264,7 +296,7 @@ pub(crate) const RULES: &[Rule] = &[
 
 impl Scene<'_> {
     /// The givers of which `is` is true, with their numbers.
-    fn givers(&self, is: impl Fn(&Giver) -> bool) -> Vec<(u32, &Giver)> {
+    fn givers(&self, is: impl Fn(&Caller) -> bool) -> Vec<(u32, &Caller)> {
         let numbered = (0..).zip(&self.given.givers);
         numbered.filter(|(_, giver)| giver.resident_bytes > 0.0 && is(giver)).collect()
     }
@@ -276,15 +308,42 @@ impl Scene<'_> {
         recorded.max(mapped.map(|giver| giver.longest_bytes).max()).unwrap_or(u64::MAX)
     }
 
+    /// Whether a file of this name lies on a caller's stack, or a function that begins so.
+    fn passes(&self, caller: &Caller, file: &str, functions: &[&str]) -> bool {
+        let stacks = &self.recording.stacks;
+        let mut frames = caller.stack.into_iter().flat_map(|stack| stacks.frames_of(stack));
+        let is_it =
+            |name: &crate::recording::Name| functions.iter().any(|begin| name.function.contains(begin));
+        frames.any(|frame| {
+            !file.is_empty() && stacks.module(frame).is_some_and(|module| module.short_name().contains(file))
+                || frame.names.iter().any(is_it)
+        })
+    }
+
+    /// The variable that holds the settings of an allocator, by the files of the program.
+    fn variable(&self, name: &str) -> Option<&str> {
+        let mut marks = self.recording.footer.iter().flat_map(|footer| &footer.marks);
+        marks.find(|mark| mark.name == name && mark.variable.is_some())?.variable.as_deref()
+    }
+
+    /// Faults of which this is true, by their number in the profile.
+    fn faults_of(&self, is_its: impl Fn(usize, &Weighted) -> bool) -> (Vec<bool>, f64) {
+        let faults = self.profile.faults.iter().enumerate();
+        let of: Vec<bool> = faults.map(|(index, fault)| is_its(index, fault)).collect();
+        let sum =
+            self.profile.faults.iter().zip(&of).filter(|(_, of)| **of).map(|(fault, _)| fault.faults).sum();
+        (of, sum)
+    }
+
     /// Whether these givers gave back little of what they had asked for: blocks of calloc, or sparse ones. A kept block
     /// would have to be zeroed whole.
-    fn is_sparse(givers: &[(u32, &Giver)]) -> bool {
-        let sum = |of: fn(&Giver) -> f64| givers.iter().map(|(_, giver)| of(giver)).sum::<f64>();
+    fn is_sparse(givers: &[(u32, &Caller)]) -> bool {
+        let sum = |of: fn(&Caller) -> f64| givers.iter().map(|(_, giver)| of(giver)).sum::<f64>();
         sum(|giver| giver.resident_bytes) < DENSE_SHARE * sum(|giver| giver.bytes)
     }
 
     /// One claim on all memory that these givers gave back, if they did so more than once.
-    fn cycle(&self, givers: &[(u32, &Giver)], what: String, cures: Vec<Proposed>) -> Option<Claim<'static>> {
+    fn cycle(&self, givers: &[(u32, &Caller)], what: String, cures: Vec<Proposed>) -> Option<Claim<'static>> {
         if givers.iter().map(|(_, giver)| giver.calls).sum::<u64>() < 2 {
             return None;
         }
@@ -300,7 +359,7 @@ impl Scene<'_> {
     }
 
     /// `brk <- free <- send_reply (msg.c:61)`.
-    fn caller(&self, giver: &Giver) -> String {
+    fn caller(&self, giver: &Caller) -> String {
         let call = giver.call.name();
         let site = named(&giver.site, giver.place.as_deref());
         let stacks = &self.recording.stacks;
@@ -364,8 +423,7 @@ pub(crate) fn mechanisms(
 ) -> (Vec<Mechanism>, Option<f64>) {
     let naming = grouping.naming();
     let given = Given::new(recording, profile, naming);
-    let memory = Program::new(recording, !profile.blocks.blocks.is_empty()).memory;
-    let scene = Scene { recording, profile, naming, grouping, given, memory, run };
+    let scene = Scene { recording, profile, naming, grouping, given, run };
     let mut taken = vec![false; profile.faults.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
@@ -399,8 +457,16 @@ pub fn documentation() -> String {
             "\n## {title}\n\n`{id}`. {about}\n\nBy hand: {by_hand}\n\n|cure|price|source|\n|---|---|---|\n{cures}"
         ));
     }
+    page.push_str(SETTINGS);
+    page.push_str(&crate::heaps::documentation());
     page
 }
+
+/// Before the settings that are recorded.
+const SETTINGS: &str = "\n## Settings that are recorded\n\n`faultless report` names the program's allocators and runtimes, \
+                        with the settings in force. Of the environment and the command lines of its processes, a recording \
+                        holds these and nothing else; of a variable that has words of its own, only those.\n\n\
+                        |heap|variables and words|\n|---|---|\n";
 
 const HEAD: &str = "# Mechanisms\n\nWhat is behind the page faults of a program, as `faultless report` names it. This page is made from \
                     the files in `crates/trace/src/why`.\n";
@@ -411,7 +477,7 @@ fn claimed(scene: &Scene<'_>, claim: &Claim<'_>, taken: &mut [bool]) -> Vec<bool
         Faults::None => false,
         Faults::Given => scene.given.causes[index].is_some_and(|giver| claim.givers.contains(&giver)),
         Faults::Of(ref is_its) => is_its(fault),
-        Faults::Flagged(ref flags) => flags[index],
+        Faults::These(ref these) => these[index],
     };
     let faults = scene.profile.faults.iter().enumerate();
     let of: Vec<bool> = faults.map(|(index, fault)| !taken[index] && is_its(index, fault)).collect();
@@ -423,7 +489,8 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
     let selection = Selection::of_faults(of.to_vec());
     let sites = scene.grouping.sites(Group::Site, &selection);
     let shown = sites.shown.clone().unwrap_or_default();
-    let givers: Vec<&Giver> = claim.givers.iter().map(|giver| &scene.given.givers[*giver as usize]).collect();
+    let givers: Vec<&Caller> =
+        claim.givers.iter().map(|giver| &scene.given.givers[*giver as usize]).collect();
     let calls = claim.calls.0 + givers.iter().map(|giver| giver.calls).sum::<u64>();
     let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
     let seconds = scene.run.run_ns.1 as f64 / 1e9;
@@ -438,20 +505,24 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
     let usage = &scene.recording.observation.usage;
     let peak_bytes = if usage.peak_rss_bytes > 0 { usage.peak_rss_bytes as f64 } else { f64::INFINITY };
     let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
-    let cures = claim.cures.into_iter().map(|cure| {
+    let when = when(scene, of);
+    let (what, cures) = match claim.early.filter(|_| when.is_some()) {
+        Some(early) => (early, Vec::new()),
+        None => (claim.what, claim.cures),
+    };
+    let cures = cures.into_iter().map(|cure| {
         let [low, high] = cure.saves;
         let saves_ns = Interval {
             low: (fault_cpu_ns.low + call_ns) * low,
             value: (fault_cpu_ns.value + call_ns) * (low + high) / 2.0,
             high: (fault_cpu_ns.high + call_ns) * high,
         };
-        let variable = cure.variable.map(|(name, value)| (name.to_owned(), value));
         let keeps_bytes = cure.keeps_bytes.map(|bytes| bytes.min(peak_bytes));
-        Advised { how: cure.how, variable, saves_ns, keeps_bytes, note: cure.note }
+        Advised { how: cure.how, variable: cure.variable, saves_ns, keeps_bytes, note: cure.note }
     });
     Some(Mechanism {
         id: rule.id.to_owned(),
-        what: claim.what,
+        what,
         faults: shown.faults,
         fault_ns: shown.time_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
@@ -466,7 +537,7 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
         victims: claim.victims,
         grown_bytes: claim.grown_bytes,
         caller: claim.caller,
-        when: when(scene, of),
+        when,
         cures: cures.collect(),
     })
 }

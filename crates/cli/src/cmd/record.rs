@@ -27,7 +27,8 @@ use super::{status, trace_file};
 /// with its stack. All others are only counted, so the program stays about as fast as it was.
 ///
 /// The program keeps its stdin, stdout, signals and exit status. While it runs, the file is called FILE.part.
-/// If the recorder is killed, `faultless report FILE.part` still reads it.
+/// If the recorder is killed, `faultless report FILE.part` still reads it. Of the environment and of children's words only
+/// settings of allocators and runtimes are recorded; MECHANISMS.md lists them.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless record -- python3 script.py\n  faultless record --all -o grep.trace -- grep -r word .\n  \

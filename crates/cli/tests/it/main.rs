@@ -13,6 +13,7 @@ mod diff;
 mod doctor;
 mod export;
 mod fuzzed;
+mod heaps;
 mod interpose;
 mod interpose_altered;
 mod interpose_confined;

@@ -15,9 +15,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use faultless_os::{process_memory, procfs};
+use faultless_trace::recording::Mark;
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};
 
 use crate::elf::{DELETED, Elf, ElfImage, Sections, open, path_of};
+use crate::heaps;
 use crate::tuning as t;
 
 /// One file, or the vdso.
@@ -106,6 +108,17 @@ impl Objects {
             }
         };
         Some((&object.elf, source))
+    }
+
+    /// The allocators and runtimes in the files.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        let of = |(object, number): (&Object, u32)| {
+            let Source::File { path, .. } = &object.source else { return Vec::new() };
+            let Some((_, ElfImage::File(there))) = self.named(number) else { return Vec::new() };
+            let Some((file, _)) = open(there) else { return Vec::new() };
+            heaps::of_file(&path.to_string_lossy(), &file)
+        };
+        self.objects.iter().zip(0..).flat_map(of).collect()
     }
 
     fn add(&mut self, name: &str, elf: Elf, sections: Sections, source: Source) -> u32 {

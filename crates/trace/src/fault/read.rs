@@ -97,7 +97,11 @@ impl Reader {
             | What::LockWait { .. }
             | What::Flush { .. }
             | What::Call { .. } => {}
-            What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
+            What::Alloc { .. }
+            | What::Free { .. }
+            | What::Move { .. }
+            | What::Name(_)
+            | What::Settings(_) => {}
         }
     }
 

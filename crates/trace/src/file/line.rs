@@ -24,6 +24,8 @@ macro_rules! lines {
             Map(u64, u32, u32, Map),
             /// [`What::Name`]: time, pid, tid, name.
             Name(u64, u32, u32, String),
+            /// [`What::Settings`]: time, pid, tid, settings.
+            Settings(u64, u32, u32, Vec<String>),
             /// A module with its number, which counts up from 0.
             Module(u32, Module),
             /// A frame: its number likewise.
@@ -48,6 +50,7 @@ macro_rules! lines {
                     $(What::$what { $($field),* } => Self::$what(time_ns, pid, tid $(, $field)*),)*
                     What::Map(map) => Self::Map(time_ns, pid, tid, map),
                     What::Name(name) => Self::Name(time_ns, pid, tid, name),
+                    What::Settings(settings) => Self::Settings(time_ns, pid, tid, settings),
                 }
             }
         }
@@ -61,6 +64,7 @@ macro_rules! lines {
                     })*
                     Self::Map(time_ns, pid, tid, map) => (time_ns, pid, tid, What::Map(map)),
                     Self::Name(time_ns, pid, tid, name) => (time_ns, pid, tid, What::Name(name)),
+                    Self::Settings(time_ns, pid, tid, settings) => (time_ns, pid, tid, What::Settings(settings)),
                     line => return Err(line),
                 };
                 Ok(Record { time_ns, pid, tid, what })
@@ -73,6 +77,7 @@ macro_rules! lines {
                 $(($name, vec!["time_ns", "pid", "tid" $(, stringify!($field))*]),)*
                 ("map", vec!["time_ns", "pid", "tid", "map"]),
                 ("name", vec!["time_ns", "pid", "tid", "name"]),
+                ("settings", vec!["time_ns", "pid", "tid", "settings"]),
                 ("module", vec!["number", "module"]),
                 ("frame", vec!["number", "frame"]),
                 ("stack", vec!["number", "frames"]),

@@ -38,6 +38,10 @@ pub(super) const RULE: Rule = Rule {
             && filled(scene).is_some_and(|share| share >= WHOLE_SHARE);
         vec![Claim {
             what: what.to_owned(),
+            early: Some(
+                "start: memory is touched for the first time, and hardly any later; nothing to cure"
+                    .to_owned(),
+            ),
             faults: Faults::Of(Box::new(|fault| fault.kind.is_fresh())),
             cures: is_dense.then(cure).into_iter().collect(),
             ..Claim::default()

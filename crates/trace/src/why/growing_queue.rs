@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
             let faults = scene.profile.faults.iter();
             Some(Claim {
                 what: format!("blocks of {} pile up, and are freed in the end", row.label),
-                faults: Faults::Flagged(faults.map(|fault| fault.block.is_some_and(is_its)).collect()),
+                faults: Faults::These(faults.map(|fault| fault.block.is_some_and(is_its)).collect()),
                 cures: vec![Proposed::new(
                     "bound the queue that they wait in, so that blocks are used again",
                     [0.0, most],

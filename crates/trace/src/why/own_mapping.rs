@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     find: |scene| {
         // Each caller is a place to change.
         let givers = scene.givers(|giver| matches!(giver.owner, Owner::Program | Owner::Own | Owner::Loader));
-        let claim = |giver: &(u32, &super::Giver)| {
+        let claim = |giver: &(u32, &super::Caller)| {
             let what = match giver.1.call {
                 _ if giver.1.owner == Owner::Own => {
                     "the program's own malloc gives memory back and takes it again"

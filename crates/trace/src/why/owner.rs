@@ -1,7 +1,10 @@
 //! The stack of a call -> who decided to make it: an allocator, a runtime, or the program itself.
 
+use std::collections::HashMap;
+
+use crate::observation::{Record, What};
 use crate::program::{ALLOCATORS, OWN};
-use crate::recording::Stacks;
+use crate::recording::{Recording, Stacks};
 
 /// Who made a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,6 +26,8 @@ pub(crate) enum Owner {
     Java,
     /// V8, of Node and others.
     V8,
+    /// The garbage collector of .NET.
+    DotNet,
     /// CPython's small-object allocator.
     Python,
     /// The end or the start of a thread.
@@ -68,45 +73,74 @@ const MALLOC: [&str; 16] = [
     "heap_trim",
 ];
 
-impl Owner {
+/// The files that hold an allocator, whose functions may have no names.
+pub(crate) struct Marked<'a> {
+    stacks: &'a Stacks,
+    files: HashMap<&'a str, Owner>,
+    /// The C library is a part of the program.
+    is_static: bool,
+}
+
+impl<'a> Marked<'a> {
+    pub(crate) fn new(recording: &'a Recording) -> Self {
+        let loads = |record: &Record| matches!(&record.what, What::Map(map) if map.name.contains("/ld-"));
+        let is_static = !recording.observation.records.iter().any(loads);
+        let marks = recording.footer.iter().flat_map(|footer| &footer.marks);
+        let owner = |name: &str| match name {
+            "Go" => Some(Owner::Go),
+            name => {
+                ALLOCATORS.into_iter().find(|known| *known == name).map(|known| Owner::Allocator(known, ""))
+            }
+        };
+        let files = marks.filter_map(|mark| Some((mark.file.as_str(), owner(&mark.name)?))).collect();
+        Self { stacks: &recording.stacks, files, is_static }
+    }
+
     /// The owner that the first telling function from the leaf up names.
-    /// `is_static`: the C library is a part of the program.
-    pub(crate) fn of(stacks: &Stacks, stack: Option<u32>, is_static: bool) -> Self {
-        let Some(stack) = stack else { return Self::Program };
-        for frame in stacks.frames_of(stack) {
-            let module = stacks.module(frame).map_or("", |module| module.short_name());
-            if let Some(name) = ALLOCATORS.iter().find(|name| module.contains(*name)) {
-                return Self::Allocator(name, "");
+    pub(crate) fn owner(&self, stack: Option<u32>) -> Owner {
+        let Some(stack) = stack else { return Owner::Program };
+        for frame in self.stacks.frames_of(stack) {
+            let module = self.stacks.module(frame);
+            let file = module.map_or("", |module| module.short_name());
+            if let Some(name) = ALLOCATORS.iter().find(|name| file.contains(*name)) {
+                return Owner::Allocator(name, "");
             }
-            if module.starts_with("libjvm.") {
-                return Self::Java;
+            if file.starts_with("libjvm.") {
+                return Owner::Java;
             }
-            let is_c = module.starts_with("libc.") || module.starts_with("libc-");
+            if file.starts_with("libcoreclr.") || file.starts_with("libclrgc") {
+                return Owner::DotNet;
+            }
+            let is_c = file.starts_with("libc.") || file.starts_with("libc-");
             for name in &frame.names {
                 let function = name.function.as_str();
                 if let Some(prefix) = OWN.iter().find(|prefix| function.starts_with(*prefix)) {
-                    return Self::Allocator(allocator(prefix), prefix);
+                    return Owner::Allocator(allocator(prefix), prefix);
                 }
                 let known = FUNCTIONS.iter().find(|(begin, _)| function.starts_with(begin));
                 if let Some((_, owner)) = known {
                     return *owner;
                 }
                 if is_malloc(function) {
-                    let is_library = is_c || is_static || module.starts_with("ld-musl");
-                    return if is_library { Self::Malloc } else { Self::Own };
+                    let is_library = is_c || self.is_static || file.starts_with("ld-musl");
+                    return if is_library { Owner::Malloc } else { Owner::Own };
                 }
             }
-            if module.starts_with("ld-") {
-                return Self::Loader;
+            let marked = module.and_then(|module| self.files.get(&*module.path));
+            if let Some(owner) = marked.filter(|_| frame.names.is_empty()) {
+                return *owner;
             }
-            if module.starts_with("python3") || module.starts_with("libpython3") {
-                return Self::Interpreter;
+            if file.starts_with("ld-") {
+                return Owner::Loader;
             }
-            if !is_c && !module.starts_with('[') {
-                return Self::Program;
+            if file.starts_with("python3") || file.starts_with("libpython3") {
+                return Owner::Interpreter;
+            }
+            if !is_c && !file.starts_with('[') {
+                return Owner::Program;
             }
         }
-        Self::Program
+        Owner::Program
     }
 }
 

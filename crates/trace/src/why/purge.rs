@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::owner::Owner;
-use super::{Claim, Giver, Proposed, Rule, Scene};
+use super::{Caller, Claim, Proposed, Rule, Scene};
 use crate::observation::Call;
 
 pub(super) const RULE: Rule = Rule {
@@ -25,32 +25,35 @@ pub(super) const RULE: Rule = Rule {
         ["TCMALLOC_RELEASE_RATE=0", "never gives back", "gperftools, docs/tcmalloc.html"],
     ],
     find: |scene| {
-        let mut by_allocator: BTreeMap<(&str, &str), Vec<(u32, &Giver)>> = BTreeMap::new();
-        for (number, giver) in scene.givers(|giver| matches!(giver.owner, Owner::Allocator(..))) {
-            if let Owner::Allocator(name, prefix) = giver.owner {
-                by_allocator.entry((name, prefix)).or_default().push((number, giver));
+        let mut by_allocator: BTreeMap<&str, Vec<(u32, &Caller)>> = BTreeMap::new();
+        for (number, giver) in scene.givers(|giver| !giver.is_oversize()) {
+            if let Owner::Allocator(name, _) = giver.owner {
+                by_allocator.entry(name).or_default().push((number, giver));
             }
         }
-        by_allocator
-            .into_iter()
-            .filter_map(|((name, prefix), givers)| claim(scene, name, prefix, &givers))
-            .collect()
+        by_allocator.into_iter().filter_map(|(name, givers)| claim(scene, name, &givers)).collect()
     },
 };
 
-fn claim(scene: &Scene<'_>, name: &str, prefix: &str, givers: &[(u32, &Giver)]) -> Option<Claim<'static>> {
+/// The variable that holds jemalloc's settings: its name depends on the prefix with which it was built.
+pub(super) fn jemalloc_variable(scene: &Scene<'_>, givers: &[(u32, &Caller)]) -> String {
+    let is_rust = givers.iter().any(|(_, giver)| giver.owner == Owner::Allocator("jemalloc", "_rjem_"));
+    let usual = if is_rust { "_RJEM_MALLOC_CONF" } else { "MALLOC_CONF" };
+    scene.variable("jemalloc").unwrap_or(usual).to_owned()
+}
+
+fn claim(scene: &Scene<'_>, name: &str, givers: &[(u32, &Caller)]) -> Option<Claim<'static>> {
     let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
     // What an allocator unmaps at once has no delay.
     let is_delayed = givers.iter().any(|(_, giver)| giver.call == Call::Madvise);
     const DECAY: &str = "dirty_decay_ms:10000,muzzy_decay_ms:10000";
-    let cure = match (name, prefix) {
+    let cure = match name {
         _ if !is_delayed => {
             Proposed::keeps("keep such blocks in the program: the allocator unmaps them at once", kept)
         }
-        ("jemalloc", "_rjem_") => Proposed::set("_RJEM_MALLOC_CONF", DECAY, kept),
-        ("jemalloc", _) => Proposed::set("MALLOC_CONF", DECAY, kept),
-        ("mimalloc", _) => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
-        ("tcmalloc", _) => Proposed::set("TCMALLOC_RELEASE_RATE", "0", kept),
+        "jemalloc" => Proposed::set(&jemalloc_variable(scene, givers), DECAY, kept),
+        "mimalloc" => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
+        "tcmalloc" => Proposed::set("TCMALLOC_RELEASE_RATE", "0", kept),
         _ => Proposed::keeps("a longer delay in the allocator's settings", kept),
     };
     let what = format!("{name} purges freed pages, and takes them again");

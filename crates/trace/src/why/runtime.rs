@@ -1,4 +1,4 @@
-//! A runtime with a heap of its own gives memory back: Go's scavenger, a Java machine, V8, CPython's arenas.
+//! A runtime with a heap of its own gives memory back: Go's scavenger, CPython's arenas, the collector of .NET.
 
 use super::owner::Owner;
 use super::{Claim, Proposed, Rule, Scene};
@@ -28,56 +28,42 @@ pub(super) const GO: Rule = Rule {
     },
 };
 
-pub(super) const JAVA: Rule = Rule {
-    id: "java_uncommit",
-    title: "A Java machine uncommits",
-    about: "G1, ZGC and Shenandoah give free heap back after collections, and grow it again when the \
-            program allocates.",
-    by_hand: "-Xlog:gc+heap",
-    cures: &[
-        ["-Xms equal to -Xmx, in JAVA_TOOL_OPTIONS", "the largest heap, always", "java(1)"],
-        ["-XX:-ZUncommit", "as ZGC's largest heap", "JEP 351, JDK 13"],
-        ["-XX:+UseTransparentHugePages", "one fault for 512 pages", "java(1)"],
-    ],
+pub(super) const PYTHON: Rule = Rule {
+    id: "pymalloc_arenas",
+    title: "CPython unmaps its arenas",
+    about: "CPython unmaps arenas of small objects when they are empty (256 KiB each, 1 MiB since 3.10). A program that \
+            makes and drops many objects maps them anew each time.",
+    by_hand: "`strace -f -e trace=munmap python3 ...`: ranges of 1 MiB",
+    cures: &[[
+        "PYTHONMALLOC=malloc",
+        "malloc keeps small objects; a little slower each",
+        "CPython, using/cmdline",
+    ]],
+    find: |scene| {
+        own(scene, Owner::Python, "CPython maps and unmaps arenas of small objects", |kept| {
+            vec![Proposed::set("PYTHONMALLOC", "malloc", kept)]
+        })
+    },
+};
+
+pub(super) const DOTNET: Rule = Rule {
+    id: "dotnet_decommit",
+    title: "The collector of .NET decommits",
+    about: "The collector of .NET gives free regions back after collections, and commits them again.",
+    by_hand: "`strace -f -e trace=madvise,munmap dotnet ...`; dotnet-counters, GC committed",
+    cures: &[["DOTNET_GCRetainVM=1", "free regions stay for later ones", "learn.microsoft.com, GC settings"]],
     find: |scene| {
         own(
             scene,
-            Owner::Java,
-            "the Java machine gives heap back after collections, and grows it again",
-            |kept| vec![Proposed::keeps("JAVA_TOOL_OPTIONS=-Xms equal to -Xmx", kept)],
+            Owner::DotNet,
+            "the collector of .NET gives regions back, and commits them again",
+            |kept| vec![Proposed::set("DOTNET_GCRetainVM", "1", kept)],
         )
     },
 };
 
-pub(super) const OTHERS: Rule = Rule {
-    id: "runtime_arenas",
-    title: "A runtime unmaps its arenas",
-    about: "CPython unmaps arenas of small objects when they are empty (256 KiB each, 1 MiB since 3.10). V8 \
-            gives pages of its heap back after collections.",
-    by_hand: "`strace -f -e trace=munmap,madvise PROGRAM`",
-    cures: &[
-        ["PYTHONMALLOC=malloc", "malloc keeps small objects; a little slower each", "CPython, using/cmdline"],
-        [
-            "NODE_OPTIONS=--max-semi-space-size=64",
-            "MiB for each of three semi-spaces; fewer collections",
-            "node(1)",
-        ],
-    ],
-    find: |scene| {
-        let python = own(scene, Owner::Python, "CPython maps and unmaps arenas of small objects", |kept| {
-            vec![Proposed::set("PYTHONMALLOC", "malloc", kept)]
-        });
-        let v8 = own(
-            scene,
-            Owner::V8,
-            "V8 unmaps pages of its heap after collections, and maps new ones",
-            |kept| vec![Proposed::set("NODE_OPTIONS", "--max-semi-space-size=64", kept)],
-        );
-        python.into_iter().chain(v8).collect()
-    },
-};
-
-fn own(
+/// The memory that a runtime gave back.
+pub(super) fn own(
     scene: &Scene<'_>,
     owner: Owner,
     what: &str,

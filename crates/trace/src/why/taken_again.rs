@@ -31,9 +31,7 @@ pub(super) const RULE: Rule = Rule {
 fn inside<'a>(scene: &Scene<'_>) -> Claim<'a> {
     Claim {
         what: "pages come back that were given back while their mapping stayed".to_owned(),
-        faults: Faults::Flagged(
-            scene.profile.basis.iter().map(|basis| basis.again >= PATTERN_SHARE).collect(),
-        ),
+        faults: Faults::These(scene.profile.basis.iter().map(|basis| basis.again >= PATTERN_SHARE).collect()),
         cures: keep(scene, [0.3, 1.0]),
         ..Claim::default()
     }
@@ -52,7 +50,7 @@ fn in_blocks<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
         scene.run.most_avoidable.map_or(1.0, |most| (most + CURVE_OFF) * sum(&|_| true) / again.max(1.0));
     (!scene.profile.blocks.blocks.is_empty()).then(|| Claim {
         what: "memory that the process had in earlier blocks is taken again".to_owned(),
-        faults: Faults::Flagged(flags.to_vec()),
+        faults: Faults::These(flags.to_vec()),
         cures: keep(scene, [0.85_f64.min(most), most.min(1.0)]),
         ..Claim::default()
     })
@@ -80,7 +78,7 @@ fn keep(scene: &Scene<'_>, saves: [f64; 2]) -> Vec<Proposed> {
     let kept = scene.run.knee.map_or(f64::INFINITY, |knee| knee.keep_bytes as f64);
     let set = |name, value: String| Proposed { saves, ..Proposed::set(name, value, kept) };
     let text = |how: &str| Proposed { saves, ..Proposed::keeps(how, kept) };
-    match scene.memory {
+    match scene.run.memory {
         Memory::Malloc => vec![
             set("GLIBC_TUNABLES", malloc_settings(scene.largest_block())),
             text("faultless run -- CMD, for blocks from 64 KiB on"),

@@ -1,3 +1,4 @@
+mod memory;
 mod waits;
 
 use super::*;
@@ -157,7 +158,14 @@ fn first_of(recording: &Recording, knee: Option<Point>) -> Mechanism {
     let profile = Profile::new(recording);
     let grouping = Grouping::new(recording, &profile);
     let run_ns = (0, recording.observation.usage.wall_ns);
-    let run = Run { run_ns, cpu_ns: run_ns.1 as f64, lost: false, knee, most_avoidable: None };
+    let run = Run {
+        run_ns,
+        cpu_ns: run_ns.1 as f64,
+        lost: false,
+        knee,
+        most_avoidable: None,
+        memory: Memory::Malloc,
+    };
     let (found, giving_ns) = mechanisms(recording, &profile, &grouping, run);
     assert_eq!(giving_ns, None);
     found.into_iter().next().expect("a mechanism")

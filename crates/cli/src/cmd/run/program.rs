@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use faultless_os::host::{may_execute, user};
 use faultless_prof::Failure;
 use faultless_trace::program::ALLOCATORS;
+use faultless_trace::recording::Mark;
 
 /// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
@@ -138,14 +139,12 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn own_memory(binary: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
-    const PT_NOTE: u32 = 4;
-    let Binary { path, file, head } = binary;
-    let is_go =
-        |note: Segment| read_at(file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"));
-    let why = if program_headers(file, head)?.of_kind(PT_NOTE).any(is_go) {
+fn own_memory(Binary { path, file, .. }: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
+    let marks = faultless_prof::heaps::of_file(&path.to_string_lossy(), file);
+    let has = |name: &str| marks.iter().any(|mark| mark.name == name);
+    let why = if has("Go") {
         "is a Go program: its heap does not come from malloc"
-    } else if dynamic?.defines(b"malloc\0") {
+    } else if has(Mark::OWN) {
         "defines malloc itself"
     } else {
         let library = linked_allocator(&dynamic?.names)?;
@@ -198,19 +197,6 @@ fn sanitizer(names: &[u8]) -> Option<&'static str> {
 struct Dynamic {
     /// Names of symbols and of libraries (DT_STRTAB).
     names: Vec<u8>,
-    /// DT_SYMTAB, up to the names: linkers put them behind it.
-    symbols: Vec<u8>,
-}
-
-impl Dynamic {
-    /// Whether the program itself has a function of this name, which ends in a zero. It goes before those of libraries.
-    fn defines(&self, name: &[u8]) -> bool {
-        const SYMBOL_BYTES: usize = 24;
-        self.symbols.chunks_exact(SYMBOL_BYTES).any(|symbol| {
-            let (at, section) = (word(symbol, 0).unwrap_or(0) as u32 as usize, [symbol[6], symbol[7]]);
-            section != [0, 0] && self.names.get(at..).is_some_and(|names| names.starts_with(name))
-        })
-    }
 }
 
 /// Reads them. Reference: elf(5).
@@ -218,7 +204,6 @@ fn dynamic(file: &File, head: &[u8]) -> Option<Dynamic> {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
     const DT_STRTAB: u64 = 5;
-    const DT_SYMTAB: u64 = 6;
     const DT_STRSZ: u64 = 10;
     let headers = program_headers(file, head)?;
     let dynamic = headers.of_kind(PT_DYNAMIC).next()?;
@@ -232,9 +217,7 @@ fn dynamic(file: &File, head: &[u8]) -> Option<Dynamic> {
         read_at(file, part.offset + (address - part.address), len)
     };
     let (address, len) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-    let symbols = value(DT_SYMTAB).filter(|symbols| *symbols < address);
-    let symbols = symbols.and_then(|symbols| read(symbols, address - symbols));
-    Some(Dynamic { names: read(address, len)?, symbols: symbols.unwrap_or_default() })
+    Some(Dynamic { names: read(address, len)? })
 }
 
 /// The most bytes read from a file, whatever its headers say.
