@@ -225,6 +225,8 @@ fn scores(series: &[Series], terms: &Terms) -> Vec<Score> {
             let is_sure = is_beyond_faults && gains_surely(one, base, series.len() - 1);
             let base_ns = first.figures.cpu_ns.median.value;
             let ratio = score.figures.cpu_ns.ratio.filter(|ratio| ratio.high < f64::MAX);
+            // No cure saves more than the whole.
+            score.estimate_ns = saves_ns.map(|ends| ends.map(|end| end.min(base_ns)));
             score.measured_ns = ratio.map(|ratio| [ratio.high, ratio.low].map(|end| base_ns * (1.0 - end)));
             label::judge(&mut score, &first.figures, terms.max_rss_increase, is_sure);
         }

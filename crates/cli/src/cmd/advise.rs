@@ -177,7 +177,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
         input,
         virtual_machine,
         rounds: ROUNDS,
-        until: Until::Halving(begin + args.time.unwrap_or(TIME), losers),
+        until: Until::Halving(begin, args.time.unwrap_or(TIME), losers),
         same_output: !args.any_output,
     };
     let measured = match bench.measure(args.runs) {

@@ -67,8 +67,8 @@ pub(super) struct Bench {
 pub(super) enum Until {
     /// So long after the warm-up.
     After(Duration),
-    /// Then. Arms that can't win are dropped early.
-    Halving(Instant, Losers),
+    /// So long after this moment. Arms that can't win are dropped early. What is twice as late ends after three rounds.
+    Halving(Instant, Duration, Losers),
 }
 
 /// All arms, and those that are left, of which the first is the baseline -> those of them that can't win any more.
@@ -120,12 +120,13 @@ impl Bench {
         let until = if runs.is_some() { Until::After(Duration::ZERO) } else { self.until };
         let bounds = runs.map_or(self.rounds, |runs| runs..=runs);
         let ended = session.warm_up(self.same_output).and_then(|cost| {
-            let (until, halving) = match until {
-                Until::After(time) => (Instant::now() + time, None),
-                Until::Halving(until, losers) => (until, Some(losers)),
+            let (begin, time, halving) = match until {
+                Until::After(time) => (Instant::now(), time, None),
+                Until::Halving(begin, time, losers) => (begin, time, Some(losers)),
             };
+            let (until, late) = (begin + time, begin + 2 * time);
             session
-                .rounds(&Plan { bounds, until, halving }, cost, |wanted, left| tell(&self.what, wanted, left))
+                .rounds(&Plan { bounds, until, late, halving }, cost, |wanted, left| tell(&self.what, wanted, left))
         });
         let rounds = session.rounds;
         session.engine.bar.finish_and_clear();
@@ -185,15 +186,19 @@ impl Cost {
 struct Plan {
     bounds: RangeInclusive<u32>,
     until: Instant,
+    /// With a halving, the rounds end then, if there were enough for an interval.
+    late: Instant,
     halving: Option<Losers>,
 }
 
 impl Plan {
     /// How many rounds there will be of so many arms, of which `round` are over. A baseline alone is compared with nothing.
     fn rounds(&self, arms: usize, round: u32, cost: Cost) -> u32 {
-        let time = self.until.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let time = self.until.saturating_duration_since(now);
         match arms {
             1 => round.max(LOOKS[0]),
+            _ if self.halving.is_some() && now > self.late => round.max(LOOKS[0]),
             _ => cost.rounds_that_fit(arms, round, &self.bounds, time),
         }
     }
@@ -324,7 +329,8 @@ impl Session<'_> {
                 cost.recorded = recorded.mean_with(begin.elapsed(), arms);
             }
             round += 1;
-            if LOOKS.contains(&round) && self.drop_losers(plan) {
+            if LOOKS.contains(&round) && plan.halving.is_some() {
+                self.drop_losers(plan);
                 rounds = plan.rounds(self.left.len(), round, cost);
             }
         }
@@ -356,11 +362,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether an arm went.
-    fn drop_losers(&mut self, plan: &Plan) -> bool {
+    fn drop_losers(&mut self, plan: &Plan) {
         let lost = plan.halving.as_ref().map(|losers| losers(&self.series, &self.left)).unwrap_or_default();
         self.left.retain(|arm| !lost.contains(arm));
-        !lost.is_empty()
     }
 
     /// A run of a round. The warm-up run ended without a signal, so a signal now comes from the user.

@@ -78,12 +78,14 @@ impl Facts {
             images => images.iter().map(files).collect(),
         };
         let immune: Vec<Option<String>> = files.iter().map(|file| run::immune(file.as_ref())).collect();
-        let known = images.iter().flat_map(names);
-        let mut runtimes: HashSet<Runtime> = known
-            .filter_map(|name| {
-                FILES.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, runtime)| *runtime)
-            })
-            .collect();
+        // Where records were lost, the files of each program are not known.
+        let known: HashSet<String> = match images {
+            [] => found.map(|found| found.files.clone()).unwrap_or_default(),
+            images => images.iter().flat_map(names).collect(),
+        };
+        let runtime = |name: &String| FILES.iter().find(|(begin, _)| name.starts_with(begin));
+        let mut runtimes: HashSet<Runtime> =
+            known.iter().filter_map(runtime).map(|(_, runtime)| *runtime).collect();
         runtimes.extend(files.iter().any(|file| run::is_go(file.as_ref())).then_some(Runtime::Go));
         Self {
             is_glibc: host.glibc.is_some() && !has_own_malloc,
