@@ -125,8 +125,9 @@ impl Bench {
                 Until::Halving(begin, time, losers) => (begin, time, Some(losers)),
             };
             let (until, late) = (begin + time, begin + 2 * time);
-            session
-                .rounds(&Plan { bounds, until, late, halving }, cost, |wanted, left| tell(&self.what, wanted, left))
+            session.rounds(&Plan { bounds, until, late, halving }, cost, |wanted, left| {
+                tell(&self.what, wanted, left)
+            })
         });
         let rounds = session.rounds;
         session.engine.bar.finish_and_clear();

@@ -36,7 +36,8 @@ struct Knob {
     runtime: Runtime,
     name: &'static str,
     what: &'static str,
-    /// `{MIB}` stands for a quarter more than the program's peak memory.
+    /// `{MIB}` stands for a quarter more than the program's peak memory, `{HEAP}` for the same as Java says it, or for the
+    /// largest heap that the command line allows.
     variables: &'static [(&'static str, &'static str)],
     /// Beginnings of the names of mechanisms on which it acts.
     acts_on: &'static [&'static str],
@@ -49,7 +50,7 @@ const KNOBS: [Knob; 12] = [
         runtime: Runtime::Java,
         name: "Java, large start",
         what: "the heap begins as large as it will be",
-        variables: &[("JAVA_TOOL_OPTIONS", "-Xms{MIB}m")],
+        variables: &[("JAVA_TOOL_OPTIONS", "-Xms{HEAP}")],
         acts_on: &["java", "first_touch"],
         is_beyond_faults: true,
     },
@@ -65,7 +66,7 @@ const KNOBS: [Knob; 12] = [
         runtime: Runtime::Java,
         name: "Java, touched at start",
         what: "a heap on huge pages as large as it will be, which several threads touch at the start",
-        variables: &[("JAVA_TOOL_OPTIONS", "-Xms{MIB}m -XX:+AlwaysPreTouch -XX:+UseTransparentHugePages")],
+        variables: &[("JAVA_TOOL_OPTIONS", "-Xms{HEAP} -XX:+AlwaysPreTouch -XX:+UseTransparentHugePages")],
         acts_on: &["java", "first_touch"],
         is_beyond_faults: true,
     },
@@ -165,10 +166,10 @@ pub(super) fn settings(mechanisms: &[&Mechanism], facts: &Facts) -> Vec<Setting>
     }
     for knob in KNOBS.iter().filter(|knob| facts.runtimes.contains(&knob.runtime)) {
         let acts = |one: &&Mechanism| knob.acts_on.iter().any(|begin| one.id.starts_with(begin));
-        let setting = knob.setting(facts.peak_bytes);
+        let setting = knob.setting(facts);
         let is_new = found.iter().all(|known| known.variables != setting.variables);
         // What the command line says goes first.
-        let is_said = setting.sets("-Xms") && facts.command.contains("-Xm");
+        let is_said = setting.sets("-Xms") && facts.command.contains("-Xms");
         if mechanisms.iter().any(acts) && is_new && !is_said {
             found.push(setting);
         }
@@ -238,14 +239,18 @@ impl Setting {
 }
 
 impl Knob {
-    fn setting(&self, peak_bytes: u64) -> Setting {
-        let mib = ((peak_bytes + peak_bytes / 4) >> 20).max(16).to_string();
+    fn setting(&self, facts: &Facts) -> Setting {
+        let mib = ((facts.peak_bytes + facts.peak_bytes / 4) >> 20).max(16).to_string();
+        let most = facts.command.split("-Xmx").nth(1).and_then(|rest| rest.split([' ', '\'']).next());
+        let heap = most.map_or_else(|| format!("{mib}m"), str::to_owned);
         let variables = self.variables.iter();
         Setting {
             name: self.name.to_owned(),
             what: self.what.to_owned(),
             variables: variables
-                .map(|(name, value)| ((*name).to_owned(), value.replace("{MIB}", &mib)))
+                .map(|(name, value)| {
+                    ((*name).to_owned(), value.replace("{MIB}", &mib).replace("{HEAP}", &heap))
+                })
                 .collect(),
             expected: Expected { saves_ns: None, is_beyond_faults: self.is_beyond_faults },
         }
@@ -322,6 +327,9 @@ mod tests {
         assert_eq!(names("allocator_purge", &[Runtime::Jemalloc]), ["jemalloc, kept"]);
         let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &facts(&[Runtime::Java]));
         assert_eq!(java[0].variables, [("JAVA_TOOL_OPTIONS".to_owned(), "-Xms100m".to_owned())]);
+        let given = Facts { command: "java -Xmx2g Main".to_owned(), ..facts(&[Runtime::Java]) };
+        let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &given);
+        assert_eq!(java[0].variables[0].1, "-Xms2g", "no more than the command line allows");
     }
 
     #[test]
