@@ -159,10 +159,12 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let worth = found.as_ref().and_then(Found::worth_an_arm);
     let (ways, expected) = cures::candidates(&facts, &command, worth.as_deref())?;
     let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
+    let short = found.as_ref().and_then(Found::too_short);
     let mechanisms = found.filter(|found| found.is_whole).map(|found| found.mechanisms).unwrap_or_default();
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let subject = Subject { command: shown, host, mechanisms, notes: facts.notes() };
+    let subject =
+        Subject { command: shown, host, mechanisms, notes: facts.notes().into_iter().chain(short).collect() };
     if ways.len() == 1 {
         return show(&without_arms(subject, exit), args.json, svg, 1);
     }

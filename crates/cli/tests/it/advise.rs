@@ -61,7 +61,7 @@ fn said(advice: &Value, part: &str) -> bool {
 fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_the_user_has_set() {
     let Some(program) = mechanisms(&[]) else { return };
     let own = ("GLIBC_TUNABLES", "glibc.malloc.arena_max=3");
-    let (status, advice) = advised(&["--runs", "5", "--", &program, "heap_top", "100"], &[own]);
+    let (status, advice) = advised(&["--runs", "5", "--", &program, "heap_top", "200"], &[own]);
     assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"heap_top_trimmed".into()), "{advice}");
     let score = &advice["scores"][1];
     let line = score["arm"]["adopt"].as_str().unwrap();
@@ -70,7 +70,7 @@ fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_th
     let end = |name: &str, end: usize| score[name][end].as_f64().unwrap();
     assert!(0.0 < end("estimate_ns", 0) && end("estimate_ns", 0) <= end("estimate_ns", 1), "{score}");
     assert!(0.0 < end("measured_ns", 0) && end("measured_ns", 0) <= end("measured_ns", 1), "{score}");
-    let (status, advice) = advised(&["--runs", "5", "--", &program, "unmaps", "100"], &[]);
+    let (status, advice) = advised(&["--runs", "5", "--", &program, "unmaps", "200"], &[]);
     assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(1), &"own_mapping".into()), "{advice}");
     assert!(!has_arm(&advice, "glibc thresholds") && !has_arm(&advice, "pool"), "{advice}");
 }
@@ -78,10 +78,10 @@ fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_th
 #[test]
 fn arms_that_cannot_win_are_dropped_and_the_others_get_their_time() {
     let Some(program) = mechanisms(&[]) else { return };
-    let (status, advice) = advised(&["--time", "2s", "--", &program, "heap_top", "60"], &[]);
+    let (status, advice) = advised(&["--time", "2s", "--", &program, "heap_top", "200"], &[]);
     let rounds = advice["rounds"].as_u64().unwrap();
     let winner = advice["winner"].as_u64().unwrap_or_else(|| panic!("{advice}")) as usize;
-    assert!(status == Some(0) && rounds >= 5 && arms(&advice)[winner]["dropped_after"].is_null(), "{advice}");
+    assert!(status == Some(0) && rounds >= 3 && arms(&advice)[winner]["dropped_after"].is_null(), "{advice}");
     for score in arms(&advice) {
         let runs = score["runs"].as_array().unwrap().len() as u64;
         match score["dropped_after"].as_u64() {
@@ -115,7 +115,7 @@ fn a_cure_that_breaks_the_program_or_leaves_its_faults_gets_no_round() {
 fn under_another_allocator_and_in_a_static_program_only_what_acts_is_tried() {
     if let Some(program) = mechanisms(&["-Wl,--no-as-needed", "-ljemalloc"]) {
         let at_once = ("MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0");
-        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "60"], &[at_once]);
+        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "200"], &[at_once]);
         let ours = |score: &&Value| {
             score["arm"]["adopt"].as_str().unwrap().starts_with("MALLOC_CONF=dirty_decay_ms:0,")
         };
@@ -123,9 +123,11 @@ fn under_another_allocator_and_in_a_static_program_only_what_acts_is_tried() {
         assert!(arms(&advice).len() > 1 && arms(&advice)[1..].iter().all(ours), "{advice}");
     }
     if let Some(program) = mechanisms(&["-static"]) {
-        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "60"], &[]);
-        assert!(has_arm(&advice, "glibc thresholds") && !has_arm(&advice, "pool"), "{advice}");
-        assert!(!has_arm(&advice, "jemalloc") && said(&advice, "statically linked"), "{advice}");
+        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "200"], &[]);
+        assert!(
+            !has_arm(&advice, "pool") && !has_arm(&advice, "jemalloc") && said(&advice, "statically linked"),
+            "{advice}"
+        );
     }
 }
 
@@ -136,7 +138,7 @@ fn a_program_that_fails_at_once_costs_one_run_and_its_status_is_said() {
     }
     let (status, advice) = advised(&["--", "false"], &[]);
     assert_eq!((status, arms(&advice).len()), (Some(1), 0), "{advice}");
-    assert!(said(&advice, "ends with status 1"), "{advice}");
+    assert!(said(&advice, "ends with status 1") && said(&advice, "give it more work"), "{advice}");
 }
 
 #[test]
@@ -146,7 +148,8 @@ fn a_recording_or_a_running_process_has_mechanisms_and_cures_without_a_run() {
     let trace = folder.path().join("a.trace");
     let trace = trace.to_str().unwrap();
     let own = env!("CARGO_BIN_EXE_faultless");
-    let recorded = Command::new(own).args(["record", "-o", trace, "--", &program, "heap_top", "60"]).output();
+    let recorded =
+        Command::new(own).args(["record", "-o", trace, "--", &program, "heap_top", "200"]).output();
     assert!(recorded.as_ref().unwrap().status.success(), "{}", text(&recorded.unwrap().stderr));
     let (status, advice) = advised(&[trace], &[]);
     let first = &advice["mechanisms"][0];
@@ -156,8 +159,8 @@ fn a_recording_or_a_running_process_has_mechanisms_and_cures_without_a_run() {
         "{advice}"
     );
     let shown = Command::new(own).args(["advise", trace]).output().unwrap();
-    let shown = text(&shown.stdout);
-    assert!(shown.starts_with("GLIBC_TUNABLES=") && shown.contains("should save"), "{shown}");
+    let shown = text(&shown.stdout).replace('\n', " ");
+    assert!(shown.starts_with("GLIBC_TUNABLES=") && shown.contains(" should save "), "{shown}");
     let reported = Command::new(own).args(["report", "--json", trace]).output().unwrap();
     let reported: Value = serde_json::from_slice(&reported.stdout).unwrap();
     assert_eq!(&reported["mechanisms"], &advice["mechanisms"], "the same as report's");

@@ -11,13 +11,11 @@ use super::super::bench::Way;
 use super::super::run;
 use super::allocators;
 use super::facts::{Facts, Runtime};
-use super::settings::{self, Variable};
+use super::settings::{self, THRESHOLDS, Variable};
 
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
-/// The arm that sets such thresholds.
-pub(super) const THRESHOLDS: &str = "glibc thresholds";
 /// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 

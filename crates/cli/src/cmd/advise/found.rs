@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use faultless_console::Failure;
 use faultless_prof::{Attach, Options, Sources, Task};
 use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::measurement::Nanos;
 use faultless_trace::observation::{Exit, Host, Record, What};
 use faultless_trace::program::{Image, images};
 use faultless_trace::recording::Recording;
@@ -18,6 +19,8 @@ use super::super::rounds::{Engine, Job, Stop, recorded};
 
 /// Share of the CPU time, or of the run for waits, from which on a mechanism is worth an arm.
 const TRIED_FROM: f64 = 0.02;
+/// CPU time, ns, below which a run is mostly the start of its program, which no cure changes.
+const SHORT_NS: u64 = 10_000_000;
 /// A program with fewer faults than this share of the one with most is none to cure.
 const WEIGHTY_SHARE: f64 = 0.1;
 
@@ -36,6 +39,7 @@ pub(super) struct Found {
     /// Largest resident set of a process, bytes.
     pub(super) peak_bytes: u64,
     pub(super) exit: Exit,
+    cpu_ns: u64,
     wall_ns: u64,
 }
 
@@ -77,14 +81,26 @@ impl Found {
             files,
             peak_bytes: usage.peak_rss_bytes,
             exit,
+            cpu_ns: findings.cpu_ns,
             wall_ns: usage.wall_ns,
         })
+    }
+
+    /// What to say of a run that is too short.
+    pub(super) fn too_short(&self) -> Option<String> {
+        let cpu = Nanos(self.cpu_ns as f64);
+        let why =
+            format!("a run takes {cpu} of CPU time, most of it to start the program; give it more work");
+        (self.cpu_ns < SHORT_NS).then_some(why)
     }
 
     /// The mechanisms that are worth an arm; `None` if who gives memory back is not known: then any may be.
     pub(super) fn worth_an_arm(&self) -> Option<Vec<&Mechanism>> {
         let is_worth =
             |one: &&Mechanism| one.share.max(one.wait_ns / self.wall_ns.max(1) as f64) >= TRIED_FROM;
+        if self.cpu_ns < SHORT_NS {
+            return Some(Vec::new());
+        }
         self.is_whole.then(|| self.mechanisms.iter().filter(is_worth).collect())
     }
 }

@@ -21,6 +21,9 @@ pub(super) struct Setting {
     pub(super) expected: Expected,
 }
 
+/// The arm that sets thresholds of glibc's malloc.
+pub(super) const THRESHOLDS: &str = "glibc thresholds";
+
 /// Variables whose settings are lists, and what stands between two of them.
 const LISTS: [(&str, &str); 6] = [
     ("GLIBC_TUNABLES", ":"),
@@ -181,7 +184,7 @@ pub(super) fn settings(mechanisms: &[&Mechanism], facts: &Facts) -> Vec<Setting>
 fn suggested(mechanism: &Mechanism, cure: &Advised) -> Option<Setting> {
     let variable = cure.variable.clone()?;
     let name = match variable.0.as_str() {
-        "GLIBC_TUNABLES" => super::cures::THRESHOLDS.to_owned(),
+        "GLIBC_TUNABLES" => THRESHOLDS.to_owned(),
         name => name.to_owned(),
     };
     let expected = expected(mechanism, cure);
