@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of RESULTS.md and README.md from the newest records.
+"""Writes the tables of RESULTS.md, README.md and METHODOLOGY.md from the newest records.
 
     bench/results.py            # writes between <!-- table: NAME --> and <!-- end -->
     bench/results.py --check    # status 1 if that would change a file
@@ -147,6 +147,18 @@ def diffs():
                                                   "price": "the same, and one with dearer faults"}
     rows = [[text, *(share(of(found, pair=name, recordings=count), right=1) for count in (1, 10))] for name, text in builds.items()]
     return folder.table("builds, one recording a side, ten recordings a side", rows)
+
+
+def estimates():
+    folder = newest("estimates")[0]
+    found = folder.rows("estimates.csv.gz")
+    end = lambda row, name: float(row[f"{name}_ms"])
+    inside = sum(end(row, "estimate_low") <= end(row, "measured") <= end(row, "estimate_high") for row in found)
+    agree = sum(end(row, "estimate_low") <= end(row, "measured_high") and end(row, "measured_low") <= end(row, "estimate_high") for row in found)
+    widths = [end(row, "estimate_high") / max(end(row, "estimate_low"), 1e-9) for row in found]
+    return prose(f"Of {len(found)} pairs of a program and a cure, the measured saving lies inside the estimate in {inside}, and its interval reaches it "
+                 f"in {agree}. The upper end is at most twice the lower one in {sum(width <= 2 for width in widths)}, in the median "
+                 f"{digits(median(widths))} times it ({folder.source()}).")
 
 
 def gate():
@@ -364,7 +376,8 @@ def screen(name):
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, memory, cost, check, strangers, calls, diffs, gate, compare, attach, grep_queries, grep_random, grep_service, threads, grep_threads, phases,
+    run, peers, memory, cost, check, strangers, calls, diffs, gate, estimates, compare, attach, grep_queries, grep_random, grep_service, threads,
+    grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 
@@ -385,7 +398,7 @@ def main():
     is_check = parser.parse_args().check
     wrong, old = provenance()
     texts, shown = {}, set()
-    for name in ("RESULTS.md", "README.md"):
+    for name in ("RESULTS.md", "README.md", "METHODOLOGY.md"):
         with open(f"{record.ROOT}/{name}") as file:
             before = file.read()
         texts[name] = BLOCK.sub(lambda found: found[1] + block(found[2]) + found[4], before)

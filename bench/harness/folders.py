@@ -11,7 +11,7 @@ from .tables import table
 FOLDER = re.compile(r"(\d{4}-\d\d-\d\d)-([a-z]+-\w+?)(?:-(\d+))?(?:-([a-z]+))?$")
 # Topic -> the crates that its figures measure. Of `lab` and `kernel` the raw samples last: today's code judges them.
 MEASURED = {"run": "pool preload", "peers": "pool preload", "grep": "grepdb grep"} | dict.fromkeys(
-    ("attach", "check", "compare", "cost", "diffs", "flame", "gate", "screens", "strangers", "timeline"), "prof trace")
+    ("attach", "check", "compare", "cost", "diffs", "estimates", "flame", "gate", "screens", "strangers", "timeline"), "prof trace")
 # A machine that was lent once: its records cannot be taken again.
 LENT = "xeon-16cpu"
 

@@ -367,6 +367,16 @@ pub fn adopt_orphans() -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_CHILD_SUBREAPER")) }
 }
 
+/// Denies this process transparent huge pages, and all programs that it executes or starts (prctl(2), Linux 3.15).
+///
+/// # Errors
+/// None in practice.
+pub fn deny_huge_pages() -> Result<()> {
+    // SAFETY: prctl with integers.
+    let rc = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1_u64, 0_u64, 0_u64, 0_u64) };
+    if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_THP_DISABLE")) }
+}
+
 /// Soft limit on descriptors at the start of this process; `RLIM_INFINITY` before it was raised.
 static DESCRIPTORS: AtomicU64 = AtomicU64::new(libc::RLIM_INFINITY);
 

@@ -2,17 +2,46 @@
 //!
 //! `rounds` gives the figures and ratios. This module does not know how a cure is applied.
 
+mod halving;
 mod label;
 mod rivals;
 
 use serde::{Deserialize, Serialize};
 
+pub use halving::losers;
+
 use crate::heaps::Heap;
 use crate::measurement::{Count, Interval};
 use crate::observation::Host;
-use crate::rounds::{Arm, Figures, Mismatch, Series, too_short};
+use crate::rounds::{Arm, Difference, Figures, Mismatch, Run, Series, ratio, too_short};
 use crate::tuning::{ADVISE_ERROR, ENOUGH_ROUNDS};
 use crate::why::Mechanism;
+
+/// What a verdict goes by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Terms {
+    /// Memory that a cure may take more than the baseline, as a share.
+    pub max_rss_increase: f64,
+    /// Only the exits of runs have to agree, not what they print.
+    pub any_output: bool,
+    /// What is expected of each arm, baseline first; of arms that are missing here, nothing.
+    pub expected: Vec<Expected>,
+}
+
+/// What is known of an arm before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// CPU time that it saves, by the mechanisms that suggest it, ns: at least, at most.
+    pub saves_ns: Option<[f64; 2]>,
+    /// It may save time without saving faults: in calls, waits or collections.
+    pub is_beyond_faults: bool,
+}
+
+impl Terms {
+    fn expected(&self, arm: usize) -> Expected {
+        self.expected.get(arm).copied().unwrap_or_default()
+    }
+}
 
 /// The result of one arm, compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +60,17 @@ pub struct Score {
     pub reason: Option<Reason>,
     /// The same in words, with the reason.
     pub label: String,
+    /// The rounds after which it was dropped, because it could not win any more; 0: after the warm-up. `None`: it stayed to
+    /// the end. A dropped arm has the figures of its own rounds.
+    #[serde(default)]
+    pub dropped_after: Option<u32>,
+    /// CPU time that it should save, by the mechanisms of the recording that suggest it, ns: at least, at most.
+    #[serde(default)]
+    pub estimate_ns: Option<[f64; 2]>,
+    /// CPU time that it saved, ns: the ends of the interval of its ratio, times the baseline's median. Below 0: it cost
+    /// time.
+    #[serde(default)]
+    pub measured_ns: Option<[f64; 2]>,
 }
 
 /// The verdict on an arm. A gain counts from 2 % on, a loss from 3 % on.
@@ -125,22 +165,17 @@ pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things
 ///
 /// A cure helps if three conditions hold. The 95 % interval of its ratio of elapsed or CPU time lies below 98
 /// %. The interval of the other time does not lie above 103 %. It lowers the number of faults by 5 % or more:
-/// all cures act through faults, so one that leaves them unchanged won by chance.
+/// most cures act through faults, and one that leaves them unchanged won by chance. A cure of calls or waits may leave
+/// them; then its gain must hold at an error that is divided among all cures.
 ///
 /// The cures that help are then compared with the fastest of them, round by round. The cheapest of the level
 /// cures wins; of equally cheap ones the first, because the caller lists what is simpler to apply first.
 ///
 /// # Errors
 /// The runs of the baseline differ; with `any_output` only their exit has to agree.
-pub fn judge(
-    command: Vec<String>,
-    host: Host,
-    series: Vec<Series>,
-    max_rss_increase: f64,
-    any_output: bool,
-) -> Result<Advice, String> {
+pub fn judge(command: Vec<String>, host: Host, series: Vec<Series>, terms: &Terms) -> Result<Advice, String> {
     let base = series.first().ok_or("the program did not run: nothing to compare")?;
-    match Mismatch::find(&base.runs, &base.runs, any_output) {
+    match Mismatch::find(&base.runs, &base.runs, terms.any_output) {
         Some(Mismatch { exit: Some(other), .. }) => {
             return Err(format!(
                 "the program as it is ended differently from run to run ({} and {other}): its runs can't be compared; \
@@ -151,18 +186,8 @@ pub fn judge(
         Some(_) => return Err(UNSTABLE_OUTPUT.to_owned()),
         None => {}
     }
-    let rounds = series.iter().map(|s| s.runs.len()).min().unwrap_or(0) as u32;
-    let mut scores: Vec<Score> = Vec::with_capacity(series.len());
-    for one in &series {
-        let runs = (!scores.is_empty()).then_some(base.runs.as_slice());
-        let figures = Figures::of(one, runs, ADVISE_ERROR, any_output);
-        let (standing, reason, label) = match scores.first() {
-            None => (None, None, String::new()),
-            Some(base) => label::judged(&figures, &base.figures, max_rss_increase),
-        };
-        let arm = one.arm.clone();
-        scores.push(Score { arm, figures, beside_fastest: None, standing, reason, label });
-    }
+    let rounds = base.runs.len() as u32;
+    let mut scores = scores(&series, terms);
     let (winner, level, choice) = rivals::choose(&mut scores);
     let notes = doubts(&scores, rounds);
     Ok(Advice {
@@ -170,7 +195,7 @@ pub fn judge(
         command,
         host,
         rounds,
-        max_rss_increase,
+        max_rss_increase: terms.max_rss_increase,
         scores,
         winner,
         level,
@@ -181,19 +206,71 @@ pub fn judge(
     })
 }
 
+/// Each arm beside the first.
+fn scores(series: &[Series], terms: &Terms) -> Vec<Score> {
+    let mut scores: Vec<Score> = Vec::with_capacity(series.len());
+    for (index, one) in series.iter().enumerate() {
+        let base = series.first().filter(|_| index > 0);
+        let Expected { saves_ns, is_beyond_faults } = terms.expected(index);
+        let figures = Figures::of(one, base, ADVISE_ERROR, terms.any_output);
+        let arm = one.arm.clone();
+        let mut score = Score {
+            arm,
+            beside_fastest: None,
+            standing: None,
+            reason: None,
+            label: String::new(),
+            dropped_after: base
+                .filter(|base| one.runs.len() < base.runs.len())
+                .map(|_| one.runs.len() as u32),
+            estimate_ns: saves_ns,
+            measured_ns: None,
+            figures,
+        };
+        if let (Some(first), Some(base)) = (scores.first(), base) {
+            let is_sure = is_beyond_faults && gains_surely(one, base, series.len() - 1);
+            let base_ns = first.figures.cpu_ns.median.value;
+            let ratio = score.figures.cpu_ns.ratio.filter(|ratio| ratio.high < f64::MAX);
+            // No cure saves more than the whole.
+            score.estimate_ns = saves_ns.map(|ends| ends.map(|end| end.min(base_ns)));
+            score.measured_ns = ratio.map(|ratio| [ratio.high, ratio.low].map(|end| base_ns * (1.0 - end)));
+            label::judge(&mut score, &first.figures, terms.max_rss_increase, is_sure);
+        }
+        scores.push(score);
+    }
+    scores
+}
+
+/// Whether an arm gains time at an error that is divided among all arms, so that chance gives none of them a gain.
+fn gains_surely(arm: &Series, base: &Series, arms: usize) -> bool {
+    let error = ADVISE_ERROR / arms.max(1) as f64;
+    let times: [fn(&Run) -> u64; 2] = [|run| run.wall_ns, |run| run.cpu_ns];
+    times.into_iter().any(|of| {
+        let [arm, base] = [arm, base].map(|series| series.column(of));
+        ratio(&arm, &base, error).is_some_and(|ratio| Difference::that_counts(&ratio) == Difference::Less)
+    })
+}
+
 /// Reasons to doubt a verdict from such runs.
 fn doubts(scores: &[Score], rounds: u32) -> Vec<String> {
-    let few = (2..ENOUGH_ROUNDS).contains(&rounds).then(|| {
+    let stayed = scores.iter().filter(|score| score.dropped_after.is_none());
+    let is_compared = stayed.clone().count() > 1 || scores.len() == 1;
+    let few = ((2..ENOUGH_ROUNDS).contains(&rounds) && is_compared).then(|| {
         format!(
             "{} few: the intervals are wide, and only a large gain can be told from chance; --runs takes more",
             Count(u64::from(rounds)).are("round")
         )
     });
-    let once = scores.iter().any(|score| score.figures.fault_time.is_some_and(|time| time.runs == 1));
+    let once = stayed.clone().any(|score| score.figures.fault_time.is_some_and(|time| time.runs == 1));
+    let dropped = (stayed.count() < scores.len()).then(|| {
+        "cures that could not win any more were dropped; their figures are those of their own rounds, and the rounds that \
+         chose the others count for these too"
+            .to_owned()
+    });
     let once = once
         .then(|| "time in faults comes from one run: how much it varies from run to run is not known".into());
     let short = too_short(scores.iter().take(1).map(|score| &score.figures));
-    few.into_iter().chain(short).chain(once).collect()
+    few.into_iter().chain(short).chain(dropped).chain(once).collect()
 }
 
 #[cfg(test)]
@@ -208,7 +285,11 @@ mod tests {
     }
 
     fn advise(series: Vec<Series>) -> Result<Advice, String> {
-        judge(vec!["x".into()], Host::default(), series, 0.5, false)
+        judge(vec!["x".into()], Host::default(), series, &terms())
+    }
+
+    pub(super) fn terms() -> Terms {
+        Terms { max_rss_increase: 0.5, ..Terms::default() }
     }
 
     const BASE: [u64; 8] = [100, 104, 99, 101, 150, 98, 103, 100];
@@ -234,11 +315,46 @@ mod tests {
     }
 
     #[test]
+    fn a_cure_of_calls_or_waits_may_leave_the_faults_if_chance_does_not_explain_its_gain() {
+        let judged = |rounds: usize, is_beyond_faults| {
+            let mut arms = vec![series("as it is", &BASE[..rounds], 20), series("b", &BASE[..rounds], 20)];
+            arms.push(series("c", &BASE.map(|ms| ms / 2)[..rounds], 20));
+            arms[2].runs.iter_mut().for_each(|run| run.faults = 1000);
+            let expected = Expected { is_beyond_faults, saves_ns: Some([4e7, 6e7]) };
+            let terms = Terms { expected: vec![Expected::default(), expected, expected], ..terms() };
+            judge(vec![], Host::default(), arms, &terms).unwrap()
+        };
+        let advice = judged(8, true);
+        let cure = &advice.scores[2];
+        assert_eq!((advice.winner, cure.reason, cure.estimate_ns), (Some(2), None, Some([4e7, 6e7])));
+        let [low, high] = cure.measured_ns.unwrap();
+        assert!(low > 4.8e7 && high < 5.3e7, "half of 100 ms: {low} to {high}");
+        assert_eq!(judged(8, false).scores[2].reason, Some(Reason::SameFaults));
+        assert_eq!(judged(6, true).scores[2].reason, Some(Reason::SameFaults), "six rounds are too few");
+    }
+
+    #[test]
+    fn an_arm_with_fewer_rounds_was_dropped_has_their_figures_and_is_not_level() {
+        let mut early = series("a", &BASE.map(|ms| ms / 3), 20);
+        early.runs.truncate(3);
+        let mut never = series("b", &BASE, 20);
+        never.runs.clear();
+        let fast = series("c", &BASE.map(|ms| ms / 4), 20);
+        let advice = advise(vec![series("as it is", &BASE, 20), early, never, fast]).unwrap();
+        assert_eq!((advice.rounds, advice.winner, advice.level), (8, Some(3), vec![3]));
+        let after = |arm: usize| (advice.scores[arm].dropped_after, advice.scores[arm].label.as_str());
+        assert_eq!(after(1), (Some(3), "faster; slower than c in its rounds; dropped after 3 rounds"));
+        assert_eq!(after(2), (Some(0), "it takes away hardly any faults; dropped after the warm-up"));
+        assert_eq!(after(3), (None, "faster"));
+        assert!(advice.notes.join("\n").contains("were dropped"), "{:?}", advice.notes);
+    }
+
+    #[test]
     fn a_page_more_is_not_more_memory() {
         let mut cured = series("pool", &BASE.map(|ms| ms / 2), 20);
         cured.runs.iter_mut().for_each(|run| run.peak_rss_bytes += 4096);
-        let judged =
-            judge(vec!["x".into()], Host::default(), vec![series("as it is", &BASE, 20), cured], 0.0, false);
+        let arms = vec![series("as it is", &BASE, 20), cured];
+        let judged = judge(vec!["x".into()], Host::default(), arms, &Terms::default());
         assert_eq!(judged.unwrap().winner, Some(1));
     }
 

@@ -76,7 +76,7 @@ impl Comparison {
         let unsteady = Mismatch::find(base, base, true);
         let prints_alike = Mismatch::find(base, base, false).is_none();
         let compared = |(index, one): (usize, &Series)| {
-            let beside = Some(base).filter(|_| index > 0 && unsteady.is_none());
+            let beside = series.first().filter(|_| index > 0 && unsteady.is_none());
             let figures = Figures::of(one, beside, error, true);
             let figures = Figures { mismatch: figures.mismatch.or(unsteady), ..figures };
             let failures: Vec<Exit> =

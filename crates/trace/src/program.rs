@@ -122,6 +122,8 @@ pub struct Image {
     /// The files that it mapped: its own first, or its interpreter's if it is a script; then libraries in the order of
     /// their loading. None if the kernel showed none, as of a set-user-ID program to a user.
     pub files: Vec<String>,
+    /// Faults that were recorded in it.
+    pub faults: u64,
 }
 
 /// The programs of an observation, in the order of their starts; none if mappings may be missing. A forked child that
@@ -138,6 +140,11 @@ pub fn images(observation: &Observation) -> Vec<Image> {
             What::Exec => {
                 running.insert(record.pid, images.len());
                 images.push(Image::default());
+            }
+            What::Enter { .. } | What::Sample { .. } => {
+                if let Some(image) = running.get(&record.pid).and_then(|&at| images.get_mut(at)) {
+                    image.faults += if let What::Sample { weight, .. } = record.what { weight } else { 1 };
+                }
             }
             What::Map(map) if map.name.starts_with('/') && !map.name.starts_with("//") => {
                 let image = running.get(&record.pid).and_then(|&at| images.get_mut(at));
@@ -247,14 +254,18 @@ mod tests {
             (2, What::Fork { parent: 1 }),
             (2, map("/opt/plugin.so")), // still in the parent's program
             (2, What::Exec),
+            (2, What::Enter { addr: 0, ip: 0, kernel: false, access: None, mapped_bytes: None }),
             (1, What::Fork { parent: 1 }), // a thread
             (1, map("/opt/late.so")),
         ];
         let record = |(pid, what)| Record { time_ns: 0, pid, tid: pid, what };
         let records = records.into_iter().map(record).collect();
         let seen = Observation { records, ..Observation::default() };
-        let image = |files: &[&str]| Image { files: files.iter().map(|file| (*file).to_owned()).collect() };
-        let all = [image(&["/bin/dash", "/lib/libc.so.6", "/opt/late.so"]), image(&[])];
+        let image = |files: &[&str], faults| Image {
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            faults,
+        };
+        let all = [image(&["/bin/dash", "/lib/libc.so.6", "/opt/late.so"], 0), image(&[], 1)];
         assert_eq!(images(&seen), all);
 
         let lost = |event: &str| Some(vec![EventLoss { event: event.to_owned(), cpu: 0, lost: 1 }]);

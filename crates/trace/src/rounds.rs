@@ -48,7 +48,7 @@ pub struct Run {
     pub stdout_bytes: u64,
 }
 
-/// All runs of one arm; `runs[k]` belongs to round `k`.
+/// All runs of one arm; `runs[k]` belongs to round `k`. An arm with fewer runs than the first was dropped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The arm.
@@ -62,6 +62,17 @@ pub struct Series {
     pub fault_seconds: Vec<Interval>,
     /// What the program's processes held before they ended, one figure for each of those runs that could be read.
     pub end_bytes: Vec<u64>,
+}
+
+impl Series {
+    /// The rounds, or the warm-up if the other arm had no round.
+    fn like(&self, other: &Self) -> &[Run] {
+        if other.runs.is_empty() { std::slice::from_ref(&self.warm_up) } else { &self.runs }
+    }
+
+    pub(crate) fn column(&self, of: fn(&Run) -> u64) -> Vec<f64> {
+        column(&self.runs, of)
+    }
 }
 
 /// How runs of an arm differ from the first arm's. The times of such an arm say nothing.
@@ -140,11 +151,12 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of `runs`, without any of `warm_up`; `base`: the runs of the first arm, and `None` for that arm itself.
-    pub(crate) fn of(series: &Series, base: Option<&[Run]>, error: f64, any_output: bool) -> Self {
-        let runs = if series.runs.is_empty() { vec![series.warm_up] } else { series.runs.clone() };
+    /// Of the rounds, or of the warm-up if there was no round; `base`: the first arm, and `None` for that arm itself.
+    pub(crate) fn of(series: &Series, base: Option<&Series>, error: f64, any_output: bool) -> Self {
+        let base = base.map(|base| base.like(series));
+        let runs = series.like(series).to_vec();
         let mismatch = base.and_then(|base| Mismatch::find(&runs, base, any_output));
-        let base = base.filter(|_| mismatch.is_none());
+        let base = base.filter(|_| mismatch.is_none() && !series.runs.is_empty());
         let quantity = |of: fn(&Run) -> u64| Quantity {
             median: median_interval(&column(&runs, of)).unwrap_or_default(),
             ratio: base.and_then(|base| ratio(&column(&runs, of), &column(base, of), error)),
@@ -276,7 +288,7 @@ pub(crate) mod tests {
         let of = |change: &dyn Fn(&mut Run), any_output| {
             let mut arm = series("b", &[3; 8], 5, 1);
             arm.runs.iter_mut().skip(6).for_each(change);
-            let figures = Figures::of(&arm, Some(&base.runs), ADVISE_ERROR, any_output);
+            let figures = Figures::of(&arm, Some(&base), ADVISE_ERROR, any_output);
             let ratios =
                 [figures.wall_ns, figures.faults, figures.peak_rss_bytes].map(|of| of.ratio.is_some());
             assert!(ratios == [figures.mismatch.is_none(); 3], "{ratios:?}");

@@ -1,55 +1,73 @@
-//! `faultless advise`: runs a program under every candidate cure, interleaved with the program as it is, and
-//! gives a verdict.
+//! `faultless advise`: runs a program under the cures of its mechanisms, interleaved with the program as it is, and
+//! gives a verdict; or shows the cures that a recording suggests.
 
+mod allocators;
 mod cures;
+mod facts;
+mod found;
+mod settings;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
-use faultless_prof::{Options, Sources};
 use faultless_report::advice as report;
-use faultless_trace::advice::{self, Advice};
-use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::advice::{self, Advice, Terms};
 use faultless_trace::measurement::Count;
+use faultless_trace::observation::{Exit, Host};
 use faultless_trace::program::Image;
 use faultless_trace::why::Mechanism;
 
-use self::cures::Facts;
-use super::bench::{Bench, Measured, Way};
-use super::record::names_folder;
-use super::rounds::{Engine, Input, Job, Stop};
-use super::run as pool;
+use self::facts::Facts;
+use self::found::Found;
+use super::attach::{self, Target};
+use super::bench::{Bench, Measured, TIME, Until};
+use super::rounds::{Engine, Input, Stop};
+use super::run::size::span;
+use super::{run as pool, trace_file};
 use crate::pager;
 
-/// A bootstrap over fewer than 7 rounds says little. More than 20 rounds hardly narrow the interval.
-const ROUNDS: RangeInclusive<u32> = 7..=20;
+/// Fewer than 5 rounds tell large gains alone. More than 20 hardly narrow the interval.
+const ROUNDS: RangeInclusive<u32> = 5..=20;
 
 /// Run a program under each candidate cure and show which one wins.
 ///
 /// The first run is recorded, and only cures that act on a mechanism found in it are tried. A warm-up round comes
-/// next. Every round then runs the program once unchanged and once under each cure, in
-/// shuffled order. Ratios are taken within a round. In about one round in four, and in three at least, each is
-/// run once more to record the time in faults, and the memory that it holds shortly before its end. All takes about 40
-/// seconds, or 11 runs of each if that is longer: two minutes for a program of two seconds. Notes list the programs in
-/// which the pool did not act. Ctrl-C ends the comparison and shows the results so far. Without
+/// next. Every round then runs the program once unchanged and once under each cure, in shuffled order. Ratios are taken
+/// within a round. Cures that cannot win any more are dropped: after the warm-up those that take away no faults, later those
+/// that an interval rules out. The time that is left goes to the others. Now and then each is
+/// run once more to record the time in faults, and the memory that it holds shortly before its end. Notes list the programs
+/// in which the pool did not act. Ctrl-C ends the comparison and shows the results so far.
+///
+/// With -p or TRACE nothing is run: advise shows the mechanisms and their cures, with estimates. Without
 /// a command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES
-  faultless advise
   faultless advise -- python3 analysis.py
-  faultless advise --runs 30 --max-rss-increase 10 --json -- ./engine <queries.txt >advice.json
+  faultless advise --time 2s --max-rss-increase 10 --json -- ./engine <queries.txt >advice.json
+  faultless advise -p $(pidof redis-server) --for 10s
+  faultless advise faultless.trace
 
 The program's standard output is compared between runs, not shown. Its standard
 input is read once and given to each run; if it is a terminal, runs read nothing.
 Exit status: 0 a cure wins, 1 no cure is shown to help, 2 no comparison was
-possible, 126 or 127 the program can't be executed or found, 130 interrupted.")]
+possible, 126 or 127 the program can't be executed or found, 130 interrupted.
+With -p or TRACE: 0 a cure is suggested, 1 none is, 2 there is no recording.")]
 pub(crate) struct Args {
-    /// Rounds to count [default: as many as fit into 40 seconds, but 7 to 20].
+    #[command(flatten)]
+    running: attach::Args,
+    /// Show the cures of this recording: a trace file, or perf.data of perf record.
+    #[arg(value_name = "TRACE", conflicts_with = "command", value_hint = clap::ValueHint::FilePath)]
+    trace: Vec<OsString>,
+    /// End within about this time, the recorded run included, after 5 to 20 rounds [default: 40s].
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "runs")]
+    time: Option<Duration>,
+    /// Rounds to count, of every cure to the end.
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
     runs: Option<u32>,
     /// Reject a cure that raises peak memory by more than this many percent.
@@ -77,68 +95,142 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Err(Failure("--max-rss-increase takes a percentage of 0 or more".into()));
     }
     let svg = args.svg.as_deref().map(Sink::file).transpose()?;
-    let bundled = args.command.is_empty();
-    let command = if bundled { bundled_workload()? } else { args.command };
-    let shown: Vec<String> = if bundled {
-        [&cures::own_name(), "workload", "chunk-pipeline"].map(String::from).into()
+    if args.running.is_given() {
+        let words = args.trace.iter().chain(&args.command).cloned().collect();
+        return match args.running.target(words)? {
+            Target::Running(attach) => match Found::of_processes(attach) {
+                Ok(found) => untried(found, args.json, svg),
+                Err(stop) => stop.conclude(),
+            },
+            Target::Command(_) => Err(Failure("no process was named".into())),
+        };
+    }
+    match args.trace.as_slice() {
+        [] => tried(args, svg),
+        [file] => {
+            let recording = trace_file::load(Path::new(file))?;
+            let exit = recording.footer.as_ref().map_or(Exit::Unknown, |footer| footer.exit);
+            untried(Found::new(&recording, exit)?, args.json, svg)
+        }
+        [_, more, ..] => {
+            Err(Failure(format!("{}: name one TRACE, or write -- before a command", more.display())))
+        }
+    }
+}
+
+/// What a recording suggests, without a run.
+fn untried(found: Found, is_json: bool, svg: Option<Sink>) -> Outcome {
+    let is_cured = found.mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty());
+    let why = if found.is_whole {
+        "savings are estimates; faultless advise -- CMD measures them"
     } else {
-        command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        "no call that gives memory back was recorded, so mechanisms may be missing: record as root, or without --no-calls"
     };
-    let immune = pool::immune(&command[0]);
-    if let Some(reason) = immune.as_ref().filter(|_| args.every_cure) {
+    let advice = Advice::nothing(found.command, found.host, found.mechanisms, why.to_owned());
+    show(&advice, is_json, svg, u8::from(!is_cured))
+}
+
+/// What an answer says beside the figures.
+struct Subject {
+    command: Vec<String>,
+    host: Host,
+    mechanisms: Vec<Mechanism>,
+    notes: Vec<String>,
+}
+
+/// Runs the program as it is and under its cures.
+fn tried(args: Args, svg: Option<Sink>) -> Outcome {
+    let begin = Instant::now();
+    let (command, shown) = command(args.command)?;
+    if let Some(reason) = pool::immune(&command[0]).filter(|_| args.every_cure) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
     let engine = Engine::new(Input::capture()?, "recording {elapsed}", 1);
-    let mechanisms = match args.every_cure {
+    let found = match args.every_cure {
         true => None,
-        false => match mechanisms(&engine, &command) {
+        false => match Found::of_run(&engine, &command) {
             Ok(found) => found,
             Err(Stop::Interrupted) => return Ok(nothing_measured()),
             Err(stop) => return stop.conclude(),
         },
     };
     let input = engine.into_input();
-    let facts = Facts::read(faultless_report::command(&shown), &command[0]);
+    let facts = Facts::read(faultless_report::command(&shown), &command[0], found.as_ref());
+    let worth = found.as_ref().and_then(Found::worth_an_arm);
+    let (ways, expected) = cures::candidates(&facts, &command, worth.as_deref())?;
+    let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
+    let short = found.as_ref().and_then(Found::too_short);
+    let mechanisms = found.filter(|found| found.is_whole).map(|found| found.mechanisms).unwrap_or_default();
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let ways = cures::candidates(&facts, &command, mechanisms.as_deref())?;
+    let subject =
+        Subject { command: shown, host, mechanisms, notes: facts.notes().into_iter().chain(short).collect() };
     if ways.len() == 1 {
-        let reason = immune.unwrap_or("no mechanism was found on which one could act".to_owned());
-        let mut advice = Advice::nothing(shown, host, mechanisms.unwrap_or_default(), reason);
-        advice.notes.extend(facts.unknown());
-        return show(&advice, args.json, svg, 1);
+        return show(&without_arms(subject, exit), args.json, svg, 1);
     }
-    let is_pooled = |way: &Way| way.environment.iter().any(|(name, _)| name == "LD_PRELOAD");
-    let pooled = ways.iter().position(is_pooled);
+    let pooled = ways.iter().position(cures::is_pooled);
+    let terms =
+        Terms { max_rss_increase: args.max_rss_increase / 100.0, any_output: args.any_output, expected };
+    let of_losers = terms.clone();
+    let losers = Box::new(move |series: &[_], left: &[usize]| advice::losers(series, left, &of_losers));
     let bench = Bench {
         what: format!("{} as it is and under {}", facts.command, Count(ways.len() as u64 - 1).of("cure")),
         ways,
         input,
         virtual_machine,
         rounds: ROUNDS,
+        until: Until::Halving(begin, args.time.unwrap_or(TIME), losers),
         same_output: !args.any_output,
     };
-    let Measured { series, interrupted, untimed, images } = match bench.measure(args.runs) {
+    let measured = match bench.measure(args.runs) {
         Ok(measured) => measured,
         Err(stop) => return stop.conclude(),
     };
-    if series.is_empty() {
+    if measured.series.is_empty() {
         return Ok(nothing_measured());
     }
-    let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
-        .map_err(Failure)?;
-    advice.mechanisms = mechanisms.unwrap_or_default();
-    let status = match (&interrupted, advice.winner) {
-        (Some(_), _) => INTERRUPTED,
-        (None, winner) => u8::from(winner.is_none()),
-    };
+    let is_interrupted = measured.interrupted.is_some();
+    let advice = verdict(subject, measured, &terms, pooled)?;
+    let status = if is_interrupted { INTERRUPTED } else { u8::from(advice.winner.is_none()) };
+    show(&advice, args.json, svg, status)
+}
+
+/// The command to run, and as it is shown.
+fn command(words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>), Failure> {
+    if words.is_empty() {
+        let shown = [&facts::own_name(), "workload", "chunk-pipeline"].map(String::from).into();
+        return Ok((bundled_workload()?, shown));
+    }
+    let shown = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    Ok((words, shown))
+}
+
+/// The answer if no cure can act, which costs no run.
+fn without_arms(Subject { command, host, mechanisms, notes }: Subject, exit: Exit) -> Advice {
+    let reason = "no mechanism was found on which a setting or another malloc acts".to_owned();
+    let mut advice = Advice::nothing(command, host, mechanisms, reason);
+    let failed = !matches!(exit, Exit::Status(0) | Exit::Unknown);
+    advice.notes.extend(failed.then(|| format!("the program ends with {exit}")));
+    advice.notes.extend(notes);
+    advice
+}
+
+/// The answer of the runs. `pooled`: an arm of the pool.
+fn verdict(
+    Subject { command, host, mechanisms, notes }: Subject,
+    Measured { series, interrupted, untimed, images }: Measured,
+    terms: &Terms,
+    pooled: Option<usize>,
+) -> Result<Advice, Failure> {
+    let mut advice = advice::judge(command, host, series, terms).map_err(Failure)?;
+    advice.mechanisms = mechanisms;
     advice.notes.splice(0..0, interrupted);
     advice.notes.extend(untimed.map(|why| {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
     advice.notes.extend(without_pool(pooled.and_then(|arm| images.get(arm)).map_or(&[], Vec::as_slice)));
-    advice.notes.extend(facts.unknown());
-    show(&advice, args.json, svg, status)
+    advice.notes.extend(notes);
+    Ok(advice)
 }
 
 fn show(advice: &Advice, is_json: bool, svg: Option<Sink>, status: u8) -> Outcome {
@@ -156,20 +248,6 @@ fn show(advice: &Advice, is_json: bool, svg: Option<Sink>, status: u8) -> Outcom
 fn nothing_measured() -> ExitCode {
     eprintln!("faultless: interrupted before the first run ended: nothing was measured");
     ExitCode::from(INTERRUPTED)
-}
-
-/// The mechanisms of the program as it is, from one recorded run; `None` if that does not tell who gives memory back.
-fn mechanisms(engine: &Engine, command: &[OsString]) -> Result<Option<Vec<Mechanism>>, Stop> {
-    let options = Options { names: names_folder(), calls: true, ..Options::default() };
-    let job = Job { command, environment: &[], allow: Sources::default() };
-    let recording = match engine.record(job, &options) {
-        Ok(ran) => ran.seen,
-        // The runs will say so, if it is not only the recording that fails.
-        Err(Stop::Failed(_) | Stop::NotStarted(_)) => return Ok(None),
-        Err(stop) => return Err(stop),
-    };
-    let findings = Findings::new(&recording, &Wanted::default()).ok();
-    Ok(findings.filter(|found| found.giving_ns.is_some()).map(|found| found.mechanisms))
 }
 
 /// A line for each program of a pool's arm in which the pool did not act, and why.

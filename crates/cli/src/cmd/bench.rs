@@ -2,7 +2,7 @@
 //!
 //! In: the ways to run a program, or several programs, and their input. Out: the figures of every run: a warm-up
 //! of each arm, then rounds. Recording would disturb timed runs, so separate runs give the time in faults and
-//! the memory at the end.
+//! the memory at the end. With [`Losers`], arms that can't win leave on the way, and the others get their time.
 //!
 //! It does not judge (`trace::advice`, `trace::compare`).
 
@@ -26,8 +26,8 @@ use faultless_trace::program::{Image, images};
 use faultless_trace::rounds::{Arm, Run, Series};
 use faultless_trace::stat::{Interval, Source};
 
-/// The number of rounds, when the user names none, fits this time within its bounds.
-const BUDGET: Duration = Duration::from_secs(40);
+/// The number of rounds, when the user names neither it nor a time, fits this time within its bounds.
+pub(super) const TIME: Duration = Duration::from_secs(40);
 /// From then on it is told how long the rounds will take: one warm-up of a short program says little.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
@@ -35,6 +35,10 @@ const RECORDED_EVERY: u32 = 4;
 /// Recorded runs of each arm, if there are as many rounds. With three, the median holds even if one is an
 /// outlier.
 const RECORDED_MIN: u32 = 3;
+
+/// After so many rounds, arms that can't win are dropped; first after the warm-up. Chosen: the first few rounds tell large
+/// differences, and the rounds between two looks halve an interval's width.
+const LOOKS: [u32; 4] = [3, 6, 10, 15];
 
 /// A way to run a program: its description, its command, and variables of its environment.
 pub(super) struct Way {
@@ -53,9 +57,22 @@ pub(super) struct Bench {
     pub(super) virtual_machine: bool,
     /// Bounds of the number of rounds, when the user names none.
     pub(super) rounds: RangeInclusive<u32>,
+    /// Within these bounds, as many rounds as end before.
+    pub(super) until: Until,
     /// Two runs of the baseline that print different things end the comparison in the warm-up.
     pub(super) same_output: bool,
 }
+
+/// When the rounds should end.
+pub(super) enum Until {
+    /// So long after the warm-up.
+    After(Duration),
+    /// So long after this moment. Arms that can't win are dropped early. What is twice as late ends after three rounds.
+    Halving(Instant, Duration, Losers),
+}
+
+/// All arms, and those that are left, of which the first is the baseline -> those of them that can't win any more.
+pub(super) type Losers = Box<dyn Fn(&[Series], &[usize]) -> Vec<usize>>;
 
 /// The outcome of all rounds, or of those before an interrupt.
 pub(super) struct Measured {
@@ -94,14 +111,25 @@ impl Bench {
             engine,
             warm: Warm::new(self.virtual_machine),
             series: Vec::with_capacity(arms),
+            left: (0..arms).collect(),
+            rounds: None,
             untimed: None,
             images: Vec::with_capacity(arms),
         };
-        let mut rounds = None;
+        // A user who names the rounds wants them of each arm.
+        let until = if runs.is_some() { Until::After(Duration::ZERO) } else { self.until };
+        let bounds = runs.map_or(self.rounds, |runs| runs..=runs);
         let ended = session.warm_up(self.same_output).and_then(|cost| {
-            let wanted = *rounds.insert(runs.unwrap_or_else(|| cost.rounds_that_fit(&self.rounds)));
-            session.rounds(wanted, cost, |left| tell(&self.what, wanted, left))
+            let (begin, time, halving) = match until {
+                Until::After(time) => (Instant::now(), time, None),
+                Until::Halving(begin, time, losers) => (begin, time, Some(losers)),
+            };
+            let (until, late) = (begin + time, begin + 2 * time);
+            session.rounds(&Plan { bounds, until, late, halving }, cost, |wanted, left| {
+                tell(&self.what, wanted, left)
+            })
         });
+        let rounds = session.rounds;
         session.engine.bar.finish_and_clear();
         let Session { series, untimed, images, .. } = session;
         let interrupted = match (ended, rounds) {
@@ -134,7 +162,7 @@ fn about(time: Duration) -> String {
     format!("{seconds:.*} s", usize::from(seconds < 9.95))
 }
 
-/// What a timed run and a recorded run of each arm take.
+/// What a timed run and a recorded run take, on average over the arms.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     timed: Duration,
@@ -142,14 +170,58 @@ struct Cost {
 }
 
 impl Cost {
-    /// Of the rounds from `round` on, with the recorded runs among them.
-    fn left(self, round: u32, rounds: u32) -> Duration {
+    /// Of the rounds of so many arms from `round` on, with the recorded runs among them.
+    fn left(self, arms: usize, round: u32, rounds: u32) -> Duration {
         let recorded = (round..rounds).filter(|&round| is_recorded(round, rounds)).count();
-        self.timed * (rounds - round) + self.recorded * recorded as u32
+        (self.timed * (rounds - round) + self.recorded * recorded as u32) * arms as u32
     }
 
-    fn rounds_that_fit(self, bounds: &RangeInclusive<u32>) -> u32 {
-        bounds.clone().rev().find(|&rounds| self.left(0, rounds) <= BUDGET).unwrap_or(*bounds.start())
+    /// How many rounds end within this time, of which `round` are over.
+    fn rounds_that_fit(self, arms: usize, round: u32, bounds: &RangeInclusive<u32>, time: Duration) -> u32 {
+        let fits = |&rounds: &u32| rounds >= round && self.left(arms, round, rounds) <= time;
+        bounds.clone().rev().find(fits).unwrap_or(round.max(*bounds.start()))
+    }
+}
+
+/// How many rounds, and when they end.
+struct Plan {
+    bounds: RangeInclusive<u32>,
+    until: Instant,
+    /// With a halving, the rounds end then, if there were enough for an interval.
+    late: Instant,
+    halving: Option<Losers>,
+}
+
+impl Plan {
+    /// How many rounds there will be of so many arms, of which `round` are over. A baseline alone is compared with nothing.
+    fn rounds(&self, arms: usize, round: u32, cost: Cost) -> u32 {
+        let now = Instant::now();
+        let time = self.until.saturating_duration_since(now);
+        match arms {
+            1 => round.max(LOOKS[0]),
+            _ if self.halving.is_some() && now > self.late => round.max(LOOKS[0]),
+            _ => cost.rounds_that_fit(arms, round, &self.bounds, time),
+        }
+    }
+
+    /// Whether recorded runs, which take this time, follow a round. Arms that will be dropped need none.
+    fn allows_recording(&self, round: u32, time: Duration) -> bool {
+        self.halving.is_none() || round >= LOOKS[0] && Instant::now() + time <= self.until
+    }
+}
+
+/// Runs so far, and their time.
+#[derive(Default)]
+struct Spent {
+    runs: u32,
+    time: Duration,
+}
+
+impl Spent {
+    /// The mean time of a run, with these.
+    fn mean_with(&mut self, time: Duration, runs: usize) -> Duration {
+        (self.runs, self.time) = (self.runs + runs as u32, self.time + time);
+        self.time / self.runs.max(1)
     }
 }
 
@@ -160,12 +232,16 @@ struct Session<'a> {
     engine: Engine,
     warm: Warm,
     series: Vec<Series>,
+    /// The arms that were not dropped.
+    left: Vec<usize>,
+    /// How many rounds there will be, once that is known.
+    rounds: Option<u32>,
     untimed: Option<String>,
     images: Vec<Vec<Image>>,
 }
 
 impl Session<'_> {
-    /// One recorded run of each arm. Out: what a run of each takes. A baseline that fails is not worth a comparison.
+    /// One recorded run of each arm. Out: what a run takes. A baseline that fails is not worth a comparison.
     fn warm_up(&mut self, same_output: bool) -> Result<Cost, Stop> {
         let (mut cost, mut around_run) = (Cost::default(), Duration::ZERO);
         for (index, way) in self.ways.iter().enumerate() {
@@ -214,7 +290,8 @@ impl Session<'_> {
             cost.recorded += begin.elapsed();
             cost.timed += touched + Duration::from_nanos(run.wall_ns) + around_run;
         }
-        Ok(cost)
+        let arms = self.ways.len() as u32;
+        Ok(Cost { timed: cost.timed / arms, recorded: cost.recorded / arms })
     }
 
     fn tell_failure(&self, way: &Way, exit: Exit, stderr_tail: &str) {
@@ -227,46 +304,68 @@ impl Session<'_> {
     }
 
     /// The rounds that count. An interrupted round leaves no timed run behind. `cost` is the warm-up's. `tell` gets the
-    /// time that is left, once enough has been seen.
-    fn rounds(&mut self, rounds: u32, mut cost: Cost, tell: impl Fn(Duration)) -> Result<(), Stop> {
-        let (arms, bar) = (self.ways.len(), self.engine.bar.clone());
+    /// number of rounds and the time that is left, once enough has been seen.
+    fn rounds(&mut self, plan: &Plan, mut cost: Cost, tell: impl Fn(u32, Duration)) -> Result<(), Stop> {
+        let bar = self.engine.bar.clone();
         bar.reset();
-        bar.set_length(arms as u64 * u64::from(rounds + recorded(rounds)));
-        let (mut spent, mut recordings, mut is_told) = (Cost::default(), 0, false);
-        for round in 0..rounds {
-            let left = cost.left(round, rounds);
+        let (mut timed, mut recorded, mut is_told) = (Spent::default(), Spent::default(), false);
+        self.drop_losers(plan);
+        let (mut round, mut rounds) = (0, plan.rounds(self.left.len(), 0, cost));
+        while round < rounds {
+            self.rounds = Some(rounds);
+            let (arms, left) = (self.left.len(), cost.left(self.left.len(), round, rounds));
+            let recordings = (round..rounds).filter(|&round| is_recorded(round, rounds)).count();
+            bar.set_length(bar.position() + (arms * ((rounds - round) as usize + recordings)) as u64);
             if !is_told && (self.begin.elapsed() >= TOLD_AFTER || round + 1 == rounds) {
-                tell(left);
+                tell(rounds, left);
                 is_told = true;
             }
             let about = format!("about {} left, round {} of {rounds}", about(left), round + 1);
             let begin = Instant::now();
-            let mut timed = Vec::with_capacity(arms);
-            for index in shuffled(arms) {
-                timed.push((index, self.next(index, Sources::NONE, &about)?.run));
+            self.timed(&about)?;
+            cost.timed = timed.mean_with(begin.elapsed(), arms);
+            if is_recorded(round, rounds) && plan.allows_recording(round, cost.recorded * arms as u32) {
+                let begin = Instant::now();
+                self.recorded(recorded.runs == 0, &about)?;
+                cost.recorded = recorded.mean_with(begin.elapsed(), arms);
             }
-            timed.into_iter().for_each(|(index, run)| self.series[index].runs.push(run));
-            spent.timed += begin.elapsed();
-            cost.timed = spent.timed / (round + 1);
-            if !is_recorded(round, rounds) {
-                continue;
+            round += 1;
+            if LOOKS.contains(&round) && plan.halving.is_some() {
+                self.drop_losers(plan);
+                rounds = plan.rounds(self.left.len(), round, cost);
             }
-            let begin = Instant::now();
-            for index in shuffled(arms) {
-                let finished = self.next(index, RECORDED, &about)?;
-                let Series { fault_seconds, end_bytes, .. } = &mut self.series[index];
-                if round == 0 {
-                    // The warm-up's, which found nothing warm.
-                    fault_seconds.clear();
-                    end_bytes.clear();
-                }
-                fault_seconds.extend(finished.fault_seconds);
-                end_bytes.extend(finished.end_bytes);
-            }
-            (spent.recorded, recordings) = (spent.recorded + begin.elapsed(), recordings + 1);
-            cost.recorded = spent.recorded / recordings;
         }
         Ok(())
+    }
+
+    /// A timed run of each arm that is left.
+    fn timed(&mut self, about: &str) -> Result<(), Stop> {
+        let mut timed = Vec::with_capacity(self.left.len());
+        for index in shuffled(self.left.len()).into_iter().map(|at| self.left[at]) {
+            timed.push((index, self.next(index, Sources::NONE, about)?.run));
+        }
+        timed.into_iter().for_each(|(index, run)| self.series[index].runs.push(run));
+        Ok(())
+    }
+
+    /// A recorded run of each. The first replaces the warm-up's, which found nothing warm.
+    fn recorded(&mut self, is_first: bool, about: &str) -> Result<(), Stop> {
+        for index in shuffled(self.left.len()).into_iter().map(|at| self.left[at]) {
+            let finished = self.next(index, RECORDED, about)?;
+            let Series { fault_seconds, end_bytes, .. } = &mut self.series[index];
+            if is_first {
+                fault_seconds.clear();
+                end_bytes.clear();
+            }
+            fault_seconds.extend(finished.fault_seconds);
+            end_bytes.extend(finished.end_bytes);
+        }
+        Ok(())
+    }
+
+    fn drop_losers(&mut self, plan: &Plan) {
+        let lost = plan.halving.as_ref().map(|losers| losers(&self.series, &self.left)).unwrap_or_default();
+        self.left.retain(|arm| !lost.contains(arm));
     }
 
     /// A run of a round. The warm-up run ended without a signal, so a signal now comes from the user.
@@ -344,10 +443,16 @@ mod tests {
             let [timed, recorded] = [timed, recorded].map(Duration::from_millis);
             Cost { timed, recorded }
         };
-        let fit = |timed, recorded| cost(timed, recorded).rounds_that_fit(&(7..=20));
-        assert_eq!((fit(0, 0), fit(9_000, 9_000), fit(2_400, 3_600)), (20, 7, 12));
+        let time = Duration::from_secs(40);
+        let fit = |timed, recorded, round| cost(timed, recorded).rounds_that_fit(2, round, &(7..=20), time);
+        assert_eq!((fit(0, 0, 0), fit(4_500, 4_500, 0), fit(1_200, 1_800, 0)), (20, 7, 12));
+        assert_eq!(
+            (fit(4_500, 4_500, 10), fit(1_200, 1_800, 6)),
+            (13, 19),
+            "rounds that are over take no time"
+        );
         // Recording a short run takes longer than the run.
-        assert_eq!(about(cost(60, 300).left(0, 8)), "1.4 s");
-        assert_eq!(about(cost(2_000, 3_000).left(0, 20)), "55 s");
+        assert_eq!(about(cost(60, 300).left(1, 0, 8)), "1.4 s");
+        assert_eq!(about(cost(1_000, 1_500).left(2, 0, 20)), "55 s");
     }
 }

@@ -12,7 +12,7 @@ use faultless_trace::compare::{Comparison, least_rounds};
 use faultless_trace::measurement::Count;
 use faultless_trace::rounds::Arm;
 
-use super::bench::{Bench, Measured, Way};
+use super::bench::{Bench, Measured, TIME, Until, Way};
 use super::rounds::Input;
 use crate::pager;
 
@@ -74,6 +74,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         input: Input::capture()?,
         virtual_machine,
         rounds: least.max(*ROUNDS.start())..=*ROUNDS.end(),
+        until: Until::After(TIME),
         same_output: false,
     };
     let Measured { series, interrupted, untimed, .. } = match bench.measure(args.runs) {

@@ -141,7 +141,11 @@ fn to_stdout(task: Task, options: &Options) -> Outcome {
 }
 
 /// Records, with a line of progress on a terminal.
-fn record(task: Task, options: &Options, out: Box<dyn Write>) -> Result<Recorded, faultless_prof::Failure> {
+pub(super) fn record(
+    task: Task,
+    options: &Options,
+    out: Box<dyn Write>,
+) -> Result<Recorded, faultless_prof::Failure> {
     let bar = progress_bar();
     let recorded = faultless_prof::record(task, options, out, &mut |progress| show(bar.as_ref(), progress));
     if let Some(bar) = bar {

@@ -10,12 +10,12 @@ mod output;
 mod warm;
 
 use std::ffi::OsString;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::process::ExitCode;
 
 use faultless_console::{Failure, INTERRUPTED, Outcome};
 use faultless_os::spawn;
-use faultless_prof::{Options, Request, Sources, Task};
+use faultless_prof::{Options, Recorded, Request, Sources, Task};
 use faultless_trace::observation::{Exit, Observation};
 use faultless_trace::recording::Recording;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -127,16 +127,8 @@ impl Engine {
 
     /// One run, recorded. The recording is read back whole.
     pub(super) fn record(&self, job: Job<'_>, options: &Options) -> Result<Ran<Recording>, Stop> {
-        let mut file = tempfile::tempfile()?;
-        let out = Box::new(file.try_clone()?);
         self.run(job, |request| {
-            let recorded = faultless_prof::record(Task::Command(request), options, out, &mut |_| ())
-                .map_err(Stop::NotStarted)?;
-            recorded.trouble.map_or(Ok(()), Err)?;
-            let mut bytes = Vec::new();
-            file.rewind()?;
-            file.read_to_end(&mut bytes)?;
-            Ok((recorded.exit, faultless_trace::file::read(&bytes).map_err(Failure)?))
+            recorded(|out| faultless_prof::record(Task::Command(request), options, out, &mut |_| ()))
         })
     }
 
@@ -164,6 +156,19 @@ impl Engine {
         }
         Ok(Ran { seen, exit, stdout: written.finish()?, stderr: said.finish()? })
     }
+}
+
+/// What `record` writes, read back whole, and how the program ended.
+pub(super) fn recorded(
+    record: impl FnOnce(Box<dyn Write>) -> Result<Recorded, faultless_prof::Failure>,
+) -> Result<(Exit, Recording), Stop> {
+    let mut file = tempfile::tempfile()?;
+    let recorded = record(Box::new(file.try_clone()?)).map_err(Stop::NotStarted)?;
+    recorded.trouble.map_or(Ok(()), Err)?;
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok((recorded.exit, faultless_trace::file::read(&bytes).map_err(Failure)?))
 }
 
 /// The numbers below `count` in a new random order, that of one round.

@@ -12,7 +12,7 @@ mod program;
 pub(super) mod size;
 
 use faultless_console::{Failure, Outcome};
-use faultless_os::spawn::Plan;
+use faultless_os::spawn::{Plan, deny_huge_pages};
 use faultless_os::{environment, inherited};
 use faultless_trace::program::{ALLOCATORS, Image};
 use options::Small;
@@ -20,6 +20,7 @@ pub(crate) use options::{Options, Policy};
 pub(crate) use program::find;
 use program::{Executable, Immunity};
 use std::ffi::{CString, OsString};
+use std::path::PathBuf;
 
 use super::status;
 
@@ -51,6 +52,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
 
+    /// Run the program without transparent huge pages and without the pool
+    ///
+    /// Its children have none either (PR_SET_THP_DISABLE).
+    #[arg(long, hide_short_help = true)]
+    no_huge_pages: bool,
+
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -68,6 +75,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         Err(failure) => return status::not_started(failure),
     };
+    if args.no_huge_pages {
+        deny_huge_pages()?;
+        return exec(program.path, &args.command, &[]);
+    }
     let immunity = program.immune();
     if let Some(Immunity { reason, .. }) = &immunity {
         eprintln!("faultless: {reason}, so run cannot help; running it as it is");
@@ -78,10 +89,15 @@ pub(crate) fn run(args: Args) -> Outcome {
     if immunity.is_some_and(|immunity| immunity.is_left_alone) {
         environment.clear();
     }
+    exec(program.path, &args.command, &environment)
+}
+
+/// Replaces this process with the program, in this environment.
+fn exec(path: PathBuf, command: &[OsString], environment: &[(OsString, OsString)]) -> Outcome {
     let nul = |_| Failure::from(faultless_prof::Failure::Nul);
-    let file = CString::new(program.path.into_os_string().into_encoded_bytes()).map_err(nul)?;
-    let error = inherited::exec(&file, &Plan::new(&args.command, &environment).map_err(nul)?);
-    status::not_started(faultless_prof::not_started(&name.to_string_lossy(), error))
+    let file = CString::new(path.into_os_string().into_encoded_bytes()).map_err(nul)?;
+    let error = inherited::exec(&file, &Plan::new(command, environment).map_err(nul)?);
+    status::not_started(faultless_prof::not_started(&command[0].to_string_lossy(), error))
 }
 
 /// The environment under which a dynamically linked program gets its large blocks from the pool.
@@ -142,6 +158,11 @@ fn is_allocator(file: &str) -> bool {
     ALLOCATORS.iter().any(|allocator| name.starts_with(&format!("lib{allocator}")))
 }
 
+/// Whether it is a Go program.
+pub(crate) fn is_go(name: &std::ffi::OsStr) -> bool {
+    find(name).is_ok_and(|program| program.is_go())
+}
+
 /// The library whose malloc a program uses instead of glibc's.
 pub(crate) fn allocator(name: &std::ffi::OsStr) -> Option<&'static str> {
     find(name).ok()?.allocator()
@@ -155,7 +176,8 @@ mod tests {
     fn reason(libraries: &[&str]) -> Option<String> {
         let pool = format!("/cache/{}", library::PRELOAD.name);
         let files = libraries.iter().map(|file| file.replace("POOL", &pool));
-        out_of_reach(&Image { files: std::iter::once("/none/x".to_owned()).chain(files).collect() })
+        let files = std::iter::once("/none/x".to_owned()).chain(files).collect();
+        out_of_reach(&Image { files, ..Image::default() })
     }
 
     #[test]

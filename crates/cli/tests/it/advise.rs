@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use faultless_wants as wants;
+use serde_json::Value;
 
 use crate::interposed::compile;
 use crate::{machine, text};
@@ -27,27 +28,160 @@ fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// The status, and the document of `advise --json` with these words, in this environment.
+#[track_caller]
+fn advised(words: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+    command.args(["advise", "--json"]).args(words).envs(environment.iter().copied());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let document = serde_json::from_slice(&output.stdout);
+    (output.status.code(), document.unwrap_or_else(|_| panic!("{}", text(&output.stderr))))
+}
+
+/// The program of one mechanism at a time, built with these options.
+fn mechanisms(options: &[&str]) -> Option<String> {
+    let plain = ["-pthread", "-g", "-O1", "-fno-builtin"];
+    let program = compile("mechanisms.c", &[&plain, options].concat())?;
+    machine::recorder().then(|| program.to_str().unwrap().to_owned())
+}
+
+fn arms(advice: &Value) -> Vec<&Value> {
+    advice["scores"].as_array().unwrap().iter().collect()
+}
+
+fn has_arm(advice: &Value, name: &str) -> bool {
+    arms(advice).iter().any(|score| score["arm"]["name"].as_str().unwrap().starts_with(name))
+}
+
+fn said(advice: &Value, part: &str) -> bool {
+    advice["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(part))
+}
+
 #[test]
-fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried() {
-    let Some(program) = compile("mechanisms.c", &["-pthread", "-g", "-O1", "-fno-builtin"]) else { return };
+fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_the_user_has_set() {
+    let Some(program) = mechanisms(&[]) else { return };
+    let own = ("GLIBC_TUNABLES", "glibc.malloc.arena_max=3");
+    let (status, advice) = advised(&["--runs", "5", "--", &program, "heap_top", "200"], &[own]);
+    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"heap_top_trimmed".into()), "{advice}");
+    let score = &advice["scores"][1];
+    let line = score["arm"]["adopt"].as_str().unwrap();
+    let set = "GLIBC_TUNABLES=glibc.malloc.arena_max=3:glibc.malloc.mmap_threshold=33554432:";
+    assert!(line.starts_with(set) && line.contains("trim_threshold=4294967296"), "{line}");
+    let end = |name: &str, end: usize| score[name][end].as_f64().unwrap();
+    assert!(0.0 < end("estimate_ns", 0) && end("estimate_ns", 0) <= end("estimate_ns", 1), "{score}");
+    assert!(0.0 < end("measured_ns", 0) && end("measured_ns", 0) <= end("measured_ns", 1), "{score}");
+    let (status, advice) = advised(&["--runs", "5", "--", &program, "unmaps", "200"], &[]);
+    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(1), &"own_mapping".into()), "{advice}");
+    assert!(!has_arm(&advice, "glibc thresholds") && !has_arm(&advice, "pool"), "{advice}");
+}
+
+#[test]
+fn arms_that_cannot_win_are_dropped_and_the_others_get_their_time() {
+    let Some(program) = mechanisms(&[]) else { return };
+    let (status, advice) = advised(&["--time", "2s", "--", &program, "heap_top", "200"], &[]);
+    let rounds = advice["rounds"].as_u64().unwrap();
+    let winner = advice["winner"].as_u64().unwrap_or_else(|| panic!("{advice}")) as usize;
+    assert!(status == Some(0) && rounds >= 3 && arms(&advice)[winner]["dropped_after"].is_null(), "{advice}");
+    for score in arms(&advice) {
+        let runs = score["runs"].as_array().unwrap().len() as u64;
+        match score["dropped_after"].as_u64() {
+            None => assert_eq!(runs, rounds, "{score}"),
+            Some(after) => assert!(
+                runs == after.max(1) && score["label"].as_str().unwrap().contains("dropped after"),
+                "{score}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_cure_that_breaks_the_program_or_leaves_its_faults_gets_no_round() {
+    let line =
+        "case $LD_PRELOAD in *preload-*) exit 3;; esac; i=0; while [ $i -lt 999 ]; do i=$((i+1)); done";
+    let (status, advice) = advised(&["--time", "1s", "--every-cure", "--", "sh", "-c", line], &[]);
+    assert_eq!((status, &advice["rounds"]), (Some(1), &3.into()), "{advice}");
+    for score in &arms(&advice)[1..] {
+        let pooled = score["arm"]["name"].as_str().unwrap().starts_with("pool");
+        assert_eq!(score["reason"], if pooled { "differs" } else { "same_faults" }, "{score}");
+        assert_eq!(
+            (&score["dropped_after"], &score["wall_ns"]["ratio"]),
+            (&0.into(), &Value::Null),
+            "{score}"
+        );
+    }
+}
+
+#[test]
+fn under_another_allocator_and_in_a_static_program_only_what_acts_is_tried() {
+    if let Some(program) = mechanisms(&["-Wl,--no-as-needed", "-ljemalloc"]) {
+        let at_once = ("MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0");
+        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "200"], &[at_once]);
+        let ours = |score: &&Value| {
+            score["arm"]["adopt"].as_str().unwrap().starts_with("MALLOC_CONF=dirty_decay_ms:0,")
+        };
+        assert_eq!(advice["mechanisms"][0]["id"], "allocator_purge", "{advice}");
+        assert!(arms(&advice).len() > 1 && arms(&advice)[1..].iter().all(ours), "{advice}");
+    }
+    if let Some(program) = mechanisms(&["-static"]) {
+        let (_, advice) = advised(&["--runs", "3", "--", &program, "heap_top", "200"], &[]);
+        assert!(
+            !has_arm(&advice, "pool") && !has_arm(&advice, "jemalloc") && said(&advice, "statically linked"),
+            "{advice}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_fails_at_once_costs_one_run_and_its_status_is_said() {
     if !machine::recorder() {
         return;
     }
+    let (status, advice) = advised(&["--", "false"], &[]);
+    assert_eq!((status, arms(&advice).len()), (Some(1), 0), "{advice}");
+    assert!(said(&advice, "ends with status 1") && said(&advice, "give it more work"), "{advice}");
+}
+
+#[test]
+fn a_recording_or_a_running_process_has_mechanisms_and_cures_without_a_run() {
+    let Some(program) = mechanisms(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("a.trace");
+    let trace = trace.to_str().unwrap();
     let own = env!("CARGO_BIN_EXE_faultless");
-    let advised = |mode: &str| -> (Option<i32>, serde_json::Value) {
-        let words = ["advise", "--json", "--runs", "5", "--", program.to_str().unwrap(), mode, "100"];
-        let output = Command::new(own).args(words).stdin(Stdio::null()).output().unwrap();
-        let document = serde_json::from_slice(&output.stdout);
-        (output.status.code(), document.unwrap_or_else(|_| panic!("{}", text(&output.stderr))))
-    };
-    let (status, advice) = advised("heap_top");
-    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"heap_top_trimmed".into()), "{advice}");
-    let line = &advice["scores"][1]["arm"]["adopt"];
-    assert!(line.as_str().unwrap().contains("trim_threshold=4294967296"), "the mechanism's own: {line}");
-    let (status, advice) = advised("unmaps");
-    assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(1), &"own_mapping".into()), "{advice}");
-    let arms = advice["scores"].as_array().unwrap();
-    assert!(arms.iter().all(|score| score["arm"]["name"] != "glibc thresholds"), "{arms:?}");
+    let recorded =
+        Command::new(own).args(["record", "-o", trace, "--", &program, "heap_top", "200"]).output();
+    assert!(recorded.as_ref().unwrap().status.success(), "{}", text(&recorded.unwrap().stderr));
+    let (status, advice) = advised(&[trace], &[]);
+    let first = &advice["mechanisms"][0];
+    assert_eq!(
+        (status, arms(&advice).len(), &first["id"]),
+        (Some(0), 0, &"heap_top_trimmed".into()),
+        "{advice}"
+    );
+    let shown = Command::new(own).args(["advise", trace]).output().unwrap();
+    let shown = text(&shown.stdout).replace('\n', " ");
+    assert!(shown.starts_with("GLIBC_TUNABLES=") && shown.contains(" should save "), "{shown}");
+    let reported = Command::new(own).args(["report", "--json", trace]).output().unwrap();
+    let reported: Value = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!(&reported["mechanisms"], &advice["mechanisms"], "the same as report's");
+    for (words, says) in [(&["none.trace"][..], "none.trace"), (&["a", "b"], "write -- before a command")] {
+        let out = Command::new(own).arg("advise").args(words).current_dir(&folder).output().unwrap();
+        assert!(out.status.code() == Some(2) && text(&out.stderr).contains(says), "{}", text(&out.stderr));
+    }
+    if !machine::root("who gives memory back in a running process is told by tracepoints, which are for root")
+    {
+        return;
+    }
+    let mut child = Command::new(&program).args(["heap_top", "100000000"]).spawn().unwrap();
+    let (status, advice) = advised(&["-p", &child.id().to_string(), "--for", "1s"], &[]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = &advice["mechanisms"][0];
+    assert_eq!(
+        (status, arms(&advice).len(), &first["id"]),
+        (Some(0), 0, &"heap_top_trimmed".into()),
+        "{advice}"
+    );
 }
 
 #[test]

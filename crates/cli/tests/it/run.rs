@@ -40,6 +40,18 @@ fn a_wrong_value_is_answered_with_what_was_expected() {
     }
 }
 
+#[test]
+fn a_program_and_its_children_have_no_huge_pages_if_that_is_wanted_and_no_pool() {
+    let shown = "grep THP_enabled /proc/self/status; echo pool $LD_PRELOAD";
+    let words = ["run", "--no-huge-pages", "--", "sh", "-c", shown];
+    let output = Command::new(env!("CARGO_BIN_EXE_faultless")).args(words).output().unwrap();
+    let said = text(&output.stdout);
+    match said.strip_prefix("THP_enabled:\t") {
+        Some(rest) => assert_eq!(rest, "0\npool\n"),
+        None => wants::missing_feature("THP", "/proc/self/status does not tell"),
+    }
+}
+
 /// What the JSON report of a run says, by name.
 fn report(options: &[&str], idle_ms: &str) -> serde_json::Value {
     read(&bursts(&[options, &["--summary-format", "json"]].concat(), idle_ms))

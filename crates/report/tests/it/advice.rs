@@ -3,7 +3,7 @@
 use faultless_report::advice::{svg, text};
 use faultless_report::compare;
 use faultless_report::json;
-use faultless_trace::advice::{Advice, judge};
+use faultless_trace::advice::{Advice, Expected, Terms, judge};
 use faultless_trace::compare::Comparison;
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::rounds::{Arm, Run, Series};
@@ -46,7 +46,11 @@ fn series(name: &str, means: &Means, rounds: usize) -> Series {
 
 fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
     let series = arms.iter().map(|(name, means)| series(name, means, rounds)).collect();
-    judge(vec!["./engine".into()], Host::default(), series, 0.5, false).unwrap()
+    judge(vec!["./engine".into()], Host::default(), series, &terms()).unwrap()
+}
+
+fn terms() -> Terms {
+    Terms { max_rss_increase: 0.5, ..Terms::default() }
 }
 
 /// Two equally good cures, and one each that is slower, gains little, needs too much memory, has the same
@@ -67,7 +71,11 @@ pub(super) fn everything() -> Advice {
     series[7].runs[3].exit = Exit::Signal(11);
     series[8].runs.iter_mut().for_each(|run| run.stdout_hash = 2);
     series[4].end_bytes.iter_mut().for_each(|bytes| *bytes += 40 << 20);
-    let mut advice = judge(vec!["./engine".into()], Host::default(), series, 0.5, false).unwrap();
+    series[2].runs.truncate(6);
+    let mut expected = vec![Expected::default(); 2];
+    expected[1].saves_ns = Some([2.1e8, 2.6e8]);
+    let terms = Terms { expected, ..terms() };
+    let mut advice = judge(vec!["./engine".into()], Host::default(), series, &terms).unwrap();
     advice.notes.push("a note of the caller".into());
     advice
 }

@@ -1,7 +1,7 @@
 //! The ratios of an arm -> its standing, and a phrase for readers. Only printed figures and the thresholds
 //! that the phrase names decide.
 
-use super::{Reason, Standing};
+use super::{Reason, Score, Standing};
 use crate::measurement::{Count, Interval, Percent};
 use crate::rounds::{Difference, Figures, Mismatch};
 use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY};
@@ -9,8 +9,24 @@ use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY};
 /// What became of an arm, why it is not comparable, and the label.
 type Judged = (Option<Standing>, Option<Reason>, String);
 
-/// The standing of an arm beside the baseline, and the label that gives the reason.
-pub(super) fn judged(arm: &Figures, base: &Figures, max_rss_increase: f64) -> Judged {
+/// Gives an arm its standing beside the baseline, and the label with the reason and the rounds after which it was dropped.
+/// `is_sure`: its gain is none of chance, whatever its faults.
+pub(super) fn judge(score: &mut Score, base: &Figures, max_rss_increase: f64, is_sure: bool) {
+    let (standing, reason, mut label) = judged(&score.figures, base, max_rss_increase, is_sure);
+    (score.standing, score.reason) = (standing, reason);
+    match score.dropped_after {
+        None => {}
+        Some(0) if reason == Some(Reason::NotJudged) => {
+            score.reason = Some(Reason::SameFaults);
+            label = "it takes away hardly any faults; dropped after the warm-up".to_owned();
+        }
+        Some(0) => label += "; dropped after the warm-up",
+        Some(rounds) => label += &format!("; dropped after {}", Count(u64::from(rounds)).of("round")),
+    }
+    score.label = label;
+}
+
+fn judged(arm: &Figures, base: &Figures, max_rss_increase: f64, is_sure: bool) -> Judged {
     let not_comparable = |reason, label| (Some(Standing::NotComparable), Some(reason), label);
     if let Some(Mismatch { runs, exit }) = arm.mismatch {
         let did = exit.map_or("printed something else".into(), |exit| format!("ended with {exit}"));
@@ -31,7 +47,7 @@ pub(super) fn judged(arm: &Figures, base: &Figures, max_rss_increase: f64) -> Ju
         return (Some(Standing::Hurts), None, words + &why);
     } else if loses {
         Standing::Hurts
-    } else if gains && faults >= 1.0 - FEWER_FAULTS {
+    } else if gains && faults >= 1.0 - FEWER_FAULTS && !is_sure {
         let why = format!("; not counted: it takes away less than {} of the faults", Percent(FEWER_FAULTS));
         return not_comparable(Reason::SameFaults, words + &why);
     } else if gains && more_memory > max_rss_increase + SAME_MEMORY {
@@ -96,7 +112,7 @@ mod tests {
     }
 
     fn said(figures: &Figures) -> Judged {
-        judged(figures, &arm((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), 0.5)
+        judged(figures, &arm((1.0, 1.0), (1.0, 1.0), 1.0, 1.0), 0.5, false)
     }
 
     #[test]

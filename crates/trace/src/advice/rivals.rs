@@ -19,7 +19,7 @@ pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option
     };
     let names: Vec<&str> = level.iter().map(|&index| scores[index].arm.name.as_str()).collect();
     let choice = (level.len() > 1).then(|| {
-        let number = ["two", "three", "four"].get(level.len() - 2).copied().unwrap_or("cures");
+        let number = ["two", "three", "four", "five", "six"].get(level.len() - 2).copied().unwrap_or("cures");
         format!(
             "these {number} are level: {}. Recommended: {}, {why}",
             names.join("; "),
@@ -32,7 +32,12 @@ pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option
 /// The fastest of the cures that help, and the cures level with it; empty if nothing helps.
 fn level(scores: &mut [Score]) -> Vec<usize> {
     let helps = |&index: &usize| scores[index].standing == Some(Standing::Helps);
-    let mut level: Vec<usize> = (0..scores.len()).filter(helps).collect();
+    let (mut level, dropped): (Vec<usize>, Vec<usize>) =
+        (0..scores.len()).filter(helps).partition(|&index| scores[index].dropped_after.is_none());
+    // What one had been faster than may have been the better one after all.
+    if level.is_empty() {
+        level.clone_from(&dropped);
+    }
     let walls: Vec<Vec<f64>> = scores.iter().map(|score| score.figures.column(|run| run.wall_ns)).collect();
     let faster = |a: usize, b: usize| if paired_estimate(&walls[b], &walls[a]) < 1.0 { b } else { a };
     let Some(fastest) = level.iter().copied().reduce(faster) else { return Vec::new() };
@@ -40,6 +45,11 @@ fn level(scores: &mut [Score]) -> Vec<usize> {
     let pairs = level.len() * (level.len() - 1) / 2;
     let error = FALSELY_SLOWER / pairs.max(1) as f64;
     let (name, wall) = (scores[fastest].arm.name.clone(), scores[fastest].figures.wall_ns.ratio);
+    for index in dropped.into_iter().filter(|index| !level.contains(index)) {
+        let score = &mut scores[index];
+        score.label =
+            score.label.replace("; dropped", &format!("; slower than {name} in its rounds; dropped"));
+    }
     level.retain(|&index| {
         let score = &mut scores[index];
         if index == fastest {
@@ -96,14 +106,14 @@ fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> 
 #[cfg(test)]
 mod tests {
     use super::super::judge;
-    use super::super::tests::series;
+    use super::super::tests::{series, terms};
     use crate::observation::Host;
 
     #[test]
     fn differences_below_what_counts_are_level_however_certain() {
         let exact = |name, ms: u64| series(name, &[ms; 12], 20);
         let all = vec![exact("as it is", 1000), exact("a", 505), exact("b", 500)];
-        let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
+        let advice = judge(vec![], Host::default(), all, &terms()).unwrap();
         assert_eq!((advice.winner, &advice.level[..]), (Some(1), &[1, 2][..]));
         assert!(advice.scores[1].label.contains("level with b (slower by less than the 2.0 % that count"));
     }
@@ -116,7 +126,7 @@ mod tests {
             let mut second = series("b", &fast, rss);
             second.runs.iter_mut().for_each(|run| run.cpu_ns = run.cpu_ns * cpu / 100);
             let all = vec![series("as it is", &[100; 8], 400), series("a", &rival, 500), second];
-            let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
+            let advice = judge(vec![], Host::default(), all, &terms()).unwrap();
             (advice.winner.unwrap(), advice.choice.unwrap())
         };
         let same = "these two are level: a; b. Recommended: ";

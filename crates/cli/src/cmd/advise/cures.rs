@@ -1,184 +1,188 @@
 //! The candidate cures that can work for this program on this machine.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use faultless_console::Failure;
+use faultless_trace::advice::Expected;
 use faultless_trace::rounds::Arm;
 use faultless_trace::why::Mechanism;
 
-use faultless_os::host::Host;
-
 use super::super::bench::Way;
-use super::super::{glibc, run};
+use super::super::run;
+use super::allocators;
+use super::facts::{Facts, Runtime};
+use super::settings::{self, THRESHOLDS, Variable};
 
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
-/// The arm that sets such thresholds.
-const THRESHOLDS: &str = "glibc thresholds";
 /// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 
-/// The facts that decide which cures can be tried.
-pub(super) struct Facts {
-    /// Whether malloc is glibc's.
-    pub(super) is_glibc: bool,
-    /// Whether its malloc can ask for huge pages.
-    pub(super) has_hugetlb: bool,
-    /// Whether transparent huge pages are available on request.
-    pub(super) thp: bool,
-    /// /sys is hidden, so huge pages are unknown.
-    sys_hidden: bool,
-    /// The program as the user typed it, quoted for a shell.
-    pub(super) command: String,
-    /// This program as a shell finds it.
-    pub(super) own: String,
-}
-
-impl Facts {
-    /// Reads the facts of this machine, and of the program of a command.
-    pub(super) fn read(command: String, program: &OsStr) -> Self {
-        let host = Host::read();
-        Self {
-            is_glibc: host.glibc.is_some() && run::allocator(program).is_none(),
-            has_hugetlb: glibc::has_hugetlb(&host),
-            thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
-            sys_hidden: host.hides_sys(),
-            command,
-            own: own_name(),
-        }
-    }
-
-    /// What can't be known, and what was not tried for it.
-    pub(super) fn unknown(&self) -> Option<String> {
-        let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
-        self.sys_hidden.then(|| note.to_owned())
-    }
-}
-
-/// Mechanisms on which settings of glibc's malloc act, or any other malloc in its place.
-const OF_MALLOC: [&str; 4] =
-    ["heap_top_trimmed", "block_above_mmap_threshold", "arena_trimmed", "allocator_purge"];
-/// Share of the CPU time from which on a mechanism is worth an arm.
-const TRIED_FROM: f64 = 0.02;
+/// Mechanisms on which the pool acts, or any other malloc in the place of glibc's.
+const OF_MALLOC: [&str; 5] =
+    ["heap_top_trimmed", "block_above_mmap_threshold", "arena_trimmed", "allocator_purge", "oversize_blocks"];
+/// Beginnings of the names of mechanisms of huge pages.
+const HUGE_PAGES: [&str; 2] = ["huge_page", "khugepaged"];
 /// Fresh memory, which huge pages take with fewer faults.
 const FRESH: &str = "first_touch";
+/// Runtimes whose heap does not come from malloc.
+const HEAPS: [Runtime; 4] = [Runtime::DotNet, Runtime::Go, Runtime::Java, Runtime::Node];
+/// The beginning of a cure that is our own program.
+const RUN: &str = "faultless run ";
 
-/// The baseline first, then every cure that can be tried here, what is simpler to apply first: a variable of the
+/// The arms so far.
+struct List<'a> {
+    facts: &'a Facts,
+    words: &'a [OsString],
+    ways: Vec<Way>,
+    expected: Vec<Expected>,
+}
+
+impl List<'_> {
+    /// Adds an arm: variables of the environment, and how its command line begins.
+    fn add(
+        &mut self,
+        name: &str,
+        what: &str,
+        adopt: &str,
+        environment: Vec<(OsString, OsString)>,
+        expected: Expected,
+    ) {
+        let alike = |way: &&Way| way.arm.name.split(" (").next() == Some(name);
+        let name = match self.ways.iter().filter(alike).count() {
+            0 => name.to_owned(),
+            before => format!("{name} ({})", before + 1),
+        };
+        let adopt = format!("{adopt}{}", self.facts.command);
+        let arm = Arm { name, what: what.to_owned(), adopt };
+        self.ways.push(Way { arm, command: self.words.to_vec(), environment });
+        self.expected.push(expected);
+    }
+
+    /// Adds an arm of variables alone.
+    fn set(&mut self, name: &str, what: &str, variables: &[Variable], expected: Expected) {
+        let environment = settings::kept(variables);
+        self.add(name, what, &assigned(&environment), environment, expected);
+    }
+
+    /// Adds an arm of `faultless run` with these options.
+    fn run(&mut self, name: &str, what: &str, options: &str, expected: Expected) -> Result<(), Failure> {
+        let adopt = format!("{} run {options} -- ", self.facts.own);
+        self.add(name, what, &adopt, Vec::new(), expected);
+        let before = [std::env::current_exe()?.into_os_string(), "run".into()];
+        let options = options.split(' ').map(OsString::from).chain(["--".into()]);
+        if let Some(way) = self.ways.last_mut() {
+            way.command = before.into_iter().chain(options).chain(self.words.iter().cloned()).collect();
+        }
+        Ok(())
+    }
+
+    fn set_tunables(&mut self, name: &str, what: &str, value: &str) {
+        self.set(name, what, &[tunables(value)], Expected::default());
+    }
+}
+
+/// The baseline first, then every cure that can be tried here, the least invasive first: a variable of the
 /// environment, a preloaded library, both. With `mechanisms`, only cures that act on one of them.
 pub(super) fn candidates(
     facts: &Facts,
     words: &[OsString],
-    mechanisms: Option<&[Mechanism]>,
-) -> Result<Vec<Way>, Failure> {
-    let Facts { command, own, .. } = facts;
-    let cure = |name: &str, what: &str, adopt: String, environment| Way {
-        arm: Arm { name: name.into(), what: what.into(), adopt },
-        command: words.to_vec(),
-        environment,
-    };
-    let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
-    let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
-    let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    let has = |ids: &[&str]| {
-        mechanisms.is_none_or(|found| {
-            found.iter().any(|one| one.share >= TRIED_FROM && ids.contains(&one.id.as_str()))
-        })
-    };
-    let is_reached = run::immune(&words[0]).is_none();
-    let (cycles, grows) = (is_reached && has(&OF_MALLOC), is_reached && has(&[FRESH]));
+    mechanisms: Option<&[&Mechanism]>,
+) -> Result<(Vec<Way>, Vec<Expected>), Failure> {
+    let mut list = List { facts, words, ways: Vec::new(), expected: Vec::new() };
+    list.add("as it is", "the program unchanged", "", Vec::new(), Expected::default());
     if facts.is_glibc && mechanisms.is_none() {
-        cures.push(cure(
-            THRESHOLDS,
-            "glibc's malloc keeps what is freed and maps no block by itself",
-            format!("GLIBC_TUNABLES={} {command}", shown(KEEP)),
-            tunables(KEEP),
-        ));
+        list.set_tunables(THRESHOLDS, "glibc's malloc keeps what is freed and maps no block by itself", KEEP);
     }
-    for (name, value, what) in variables(mechanisms.unwrap_or_default()) {
-        let (name, set) = match name {
-            "GLIBC_TUNABLES" => (THRESHOLDS, tunables(value)),
-            name => (name, vec![(name.into(), value.into())]),
-        };
-        let words: Vec<String> =
-            set.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
-        let adopt = format!("{} {command}", faultless_report::command(&words));
-        cures.push(cure(name, what, adopt, set));
+    for setting in settings::settings(mechanisms.unwrap_or_default(), facts) {
+        list.set(&setting.name, &setting.what, &setting.variables, setting.expected);
     }
-    let is_huge = facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows);
-    if is_huge {
-        cures.push(cure(
-            "glibc huge pages",
-            "glibc's malloc asks for huge pages for the heap and for mapped blocks",
-            format!("GLIBC_TUNABLES={} {command}", shown(HUGE)),
-            tunables(HUGE),
-        ));
+    let of_malloc = |one: &&Mechanism| {
+        OF_MALLOC.contains(&one.id.as_str())
+            || one
+                .cures
+                .iter()
+                .any(|cure| cure.variable.as_ref().is_some_and(|(name, _)| name == "GLIBC_TUNABLES"))
+    };
+    let has = |is: &dyn Fn(&&Mechanism) -> bool| mechanisms.is_none_or(|found| found.iter().any(is));
+    let is_reached = facts.immune.is_none();
+    let cycles = is_reached && has(&of_malloc);
+    let has_heap = HEAPS.iter().any(|runtime| facts.runtimes.contains(runtime));
+    let grows = is_reached && !(has_heap && mechanisms.is_some()) && has(&|one| one.id == FRESH);
+    if facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows) {
+        let what = "glibc's malloc asks for huge pages for the heap and for mapped blocks";
+        list.set_tunables("glibc huge pages", what, HUGE);
+    }
+    if cycles && facts.is_glibc {
+        for (name, library) in allocators::installed() {
+            let preload = [("LD_PRELOAD".to_owned(), library.to_owned())];
+            list.set(name, &format!("all blocks from {name}"), &preload, Expected::default());
+        }
+    }
+    pools(&mut list, mechanisms.unwrap_or_default(), (cycles, grows))?;
+    Ok((list.ways, list.expected))
+}
+
+/// Adds the arms of our own pool, and others of `faultless run` that a mechanism suggests.
+fn pools(
+    list: &mut List<'_>,
+    mechanisms: &[&Mechanism],
+    (cycles, grows): (bool, bool),
+) -> Result<(), Failure> {
+    let facts = list.facts;
+    let own = &facts.own;
+    let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
+    let mut expected = Expected::default();
+    for mechanism in mechanisms {
+        let ours = mechanism.cures.iter().filter(|cure| cure.how.starts_with(RUN));
+        for cure in ours {
+            let options = cure.how[RUN.len()..].split("-- ").next().unwrap_or_default().trim_end();
+            let saves = settings::expected(mechanism, cure);
+            if options.is_empty() {
+                expected = settings::both(expected, saves);
+                continue;
+            }
+            list.run(&format!("run {options}"), &mechanism.what, options, saves)?;
+        }
+    }
+    if mechanisms.iter().any(|one| HUGE_PAGES.iter().any(|begin| one.id.starts_with(begin))) {
+        let expected = Expected { saves_ns: None, is_beyond_faults: true };
+        list.run("no huge pages", "the program has no transparent huge pages", "--no-huge-pages", expected)?;
     }
     if facts.thp && (cycles || grows) {
-        cures.push(cure(
-            "pool",
-            "large blocks from the pool, on huge pages, kept when freed",
-            format!("{own} run -- {command}"),
-            pool(run::Policy::Thp)?,
-        ));
+        let what = "large blocks from the pool, on huge pages, kept when freed";
+        list.add("pool", what, &format!("{own} run -- "), pool(run::Policy::Thp)?, expected);
     }
     if cycles {
-        cures.push(cure(
-            "pool, base pages",
-            "large blocks from the pool, kept when freed",
-            format!("{own} run --policy base -- {command}"),
-            pool(run::Policy::Base)?,
-        ));
+        let what = "large blocks from the pool, kept when freed";
+        let adopt = format!("{own} run --policy base -- ");
+        list.add("pool, base pages", what, &adopt, pool(run::Policy::Base)?, expected);
     }
-    if is_huge {
-        let mut both = pool(run::Policy::Thp)?;
-        both.extend(tunables(HUGE));
-        cures.push(cure(
-            "pool + huge heap",
-            "large blocks from the pool and the small ones' heap on huge pages: THP for all of malloc",
-            format!("GLIBC_TUNABLES={} {own} run -- {command}", shown(HUGE)),
-            both,
-        ));
+    if facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows) {
+        let huge = settings::kept(&[tunables(HUGE)]);
+        let what = "large blocks from the pool and the small ones' heap on huge pages: THP for all of malloc";
+        let adopt = format!("{}{own} run -- ", assigned(&huge));
+        let both = pool(run::Policy::Thp)?.into_iter().chain(huge).collect();
+        list.add("pool + huge heap", what, &adopt, both, Expected::default());
     }
-    Ok(cures)
+    Ok(())
 }
 
-/// The variables that mechanisms suggest, with what the mechanism is.
-fn variables(mechanisms: &[Mechanism]) -> Vec<(&str, &str, &str)> {
-    let mut found: Vec<(&str, &str, &str)> = Vec::new();
-    for mechanism in mechanisms.iter().filter(|one| one.share >= TRIED_FROM) {
-        for (name, value) in mechanism.cures.iter().filter_map(|cure| cure.variable.as_ref()) {
-            if found.iter().all(|(known, ..)| known != name) {
-                found.push((name, value, &mechanism.what));
-            }
-        }
-    }
-    found
+fn tunables(value: &str) -> Variable {
+    ("GLIBC_TUNABLES".to_owned(), value.to_owned())
 }
 
-/// Keeps the user's own tunables. Ours come last and therefore win.
-fn tunables(value: &str) -> OsString {
-    match std::env::var_os("GLIBC_TUNABLES") {
-        Some(mut own) if !own.is_empty() => {
-            own.push(":");
-            own.push(value);
-            own
-        }
-        _ => value.into(),
-    }
+/// `NAME=value ` of each variable, as a shell takes it.
+fn assigned(environment: &[(OsString, OsString)]) -> String {
+    let assign = |(name, value): &(OsString, OsString)| {
+        let value = faultless_report::command(&[value.to_string_lossy().into_owned()]);
+        format!("{}={value} ", name.to_string_lossy())
+    };
+    environment.iter().map(assign).collect()
 }
 
-fn shown(value: &str) -> String {
-    faultless_report::command(&[tunables(value).to_string_lossy().into_owned()])
-}
-
-/// `faultless` if a shell finds this very file under that name, else its path.
-pub(super) fn own_name() -> String {
-    let own = std::env::current_exe().ok();
-    let found = run::find("faultless".as_ref()).ok();
-    match (own, found.and_then(|program| program.path.canonicalize().ok())) {
-        (Some(own), Some(found)) if own == found => "faultless".into(),
-        (Some(own), _) => faultless_report::command(&[own.to_string_lossy().into_owned()]),
-        (None, _) => "faultless".into(),
-    }
+/// Whether an arm has the pool in it.
+pub(super) fn is_pooled(way: &Way) -> bool {
+    way.environment.iter().any(|(name, _)| name == "FAULTLESS_POLICY")
 }

@@ -88,6 +88,11 @@ impl Executable {
         immunity.map(|immunity| immunity.reason).or_else(|| own_memory(&binary, dynamic.as_ref()))
     }
 
+    /// Whether it is a Go program.
+    pub(super) fn is_go(&self) -> bool {
+        self.binary().and_then(|binary| binary.is_go()).unwrap_or(false)
+    }
+
     /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
     pub(super) fn allocator(&self) -> Option<&'static str> {
         let of_file =
@@ -121,6 +126,17 @@ struct Binary {
     path: PathBuf,
     file: File,
     head: Vec<u8>,
+}
+
+impl Binary {
+    /// Whether Go's linker left its note.
+    fn is_go(&self) -> Option<bool> {
+        const PT_NOTE: u32 = 4;
+        let is_go = |note: Segment| {
+            read_at(&self.file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"))
+        };
+        Some(program_headers(&self.file, &self.head)?.of_kind(PT_NOTE).any(is_go))
+    }
 }
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {

@@ -1,0 +1,124 @@
+//! The facts of this machine and of the program that decide which cures can act.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+
+use faultless_os::host::Host;
+use faultless_trace::program::{ALLOCATORS, Image};
+
+use super::super::{glibc, run};
+use super::found::Found;
+
+/// What a program has in it that takes settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Runtime {
+    Arrow,
+    DotNet,
+    Go,
+    Java,
+    Jemalloc,
+    Mimalloc,
+    Node,
+    NumPy,
+}
+
+/// Beginnings of the names of files that give a runtime away.
+const FILES: [(&str, Runtime); 8] = [
+    ("libarrow.", Runtime::Arrow),
+    ("libcoreclr.", Runtime::DotNet),
+    ("libjvm.", Runtime::Java),
+    ("libjemalloc.", Runtime::Jemalloc),
+    ("libmimalloc", Runtime::Mimalloc),
+    ("libnode.", Runtime::Node),
+    ("node", Runtime::Node),
+    ("_multiarray_umath.", Runtime::NumPy),
+];
+
+/// The facts that decide which cures can be tried.
+pub(super) struct Facts {
+    /// Whether malloc is glibc's in a program with many of the faults.
+    pub(super) is_glibc: bool,
+    /// Whether its malloc can ask for huge pages.
+    pub(super) has_hugetlb: bool,
+    /// Whether transparent huge pages are available on request.
+    pub(super) thp: bool,
+    /// /sys is hidden, so huge pages are unknown.
+    sys_hidden: bool,
+    /// Why no library that is preloaded acts in the program: a clause. `None` if it acts.
+    pub(super) immune: Option<String>,
+    pub(super) runtimes: HashSet<Runtime>,
+    /// Largest resident set of the program as it is, bytes; 0 if not known.
+    pub(super) peak_bytes: u64,
+    /// The program as the user typed it, quoted for a shell.
+    pub(super) command: String,
+    /// This program as a shell finds it.
+    pub(super) own: String,
+}
+
+impl Facts {
+    /// Reads the facts of this machine, and of the program of a command, which a recording may tell.
+    pub(super) fn read(command: String, program: &OsStr, found: Option<&Found>) -> Self {
+        let host = Host::read();
+        let images = found.map_or(&[][..], |found| &found.images);
+        let names = |image: &Image| -> Vec<String> {
+            image.files.iter().map(|file| file.rsplit('/').next().unwrap_or(file).to_owned()).collect()
+        };
+        let has_other = |image: &Image| {
+            names(image)
+                .iter()
+                .any(|name| ALLOCATORS.iter().any(|other| name.starts_with(&format!("lib{other}"))))
+        };
+        let has_own_malloc = match images {
+            [] => run::allocator(program).is_some(),
+            images => images.iter().all(has_other),
+        };
+        let files = |image: &Image| image.files.first().cloned().unwrap_or_default();
+        let files: Vec<String> = match images {
+            [] => vec![program.to_string_lossy().into_owned()],
+            images => images.iter().map(files).collect(),
+        };
+        let immune: Vec<Option<String>> = files.iter().map(|file| run::immune(file.as_ref())).collect();
+        // Where records were lost, the files of each program are not known.
+        let known: HashSet<String> = match images {
+            [] => found.map(|found| found.files.clone()).unwrap_or_default(),
+            images => images.iter().flat_map(names).collect(),
+        };
+        let runtime = |name: &String| FILES.iter().find(|(begin, _)| name.starts_with(begin));
+        let mut runtimes: HashSet<Runtime> =
+            known.iter().filter_map(runtime).map(|(_, runtime)| *runtime).collect();
+        runtimes.extend(files.iter().any(|file| run::is_go(file.as_ref())).then_some(Runtime::Go));
+        Self {
+            is_glibc: host.glibc.is_some() && !has_own_malloc,
+            has_hugetlb: glibc::has_hugetlb(&host),
+            thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
+            sys_hidden: host.hides_sys(),
+            immune: immune
+                .into_iter()
+                .collect::<Option<Vec<String>>>()
+                .and_then(|reasons| reasons.into_iter().next()),
+            runtimes,
+            peak_bytes: found.map_or(0, |found| found.peak_bytes),
+            command,
+            own: own_name(),
+        }
+    }
+
+    /// What can't be known or reached, and what was not tried for it.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let hidden = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
+        let immune =
+            self.immune.as_ref().map(|reason| format!("{reason}; no pool and no other malloc was tried"));
+        self.sys_hidden.then(|| hidden.to_owned()).into_iter().chain(immune).collect()
+    }
+}
+
+/// `faultless` if a shell finds this very file under that name, else its path.
+pub(super) fn own_name() -> String {
+    let own = std::env::current_exe().ok();
+    let found = run::find("faultless".as_ref()).ok();
+    match (own, found.and_then(|program| program.path.canonicalize().ok())) {
+        (Some(own), Some(found)) if own == found => "faultless".into(),
+        (Some(own), _) => faultless_report::command(&[own.to_string_lossy().into_owned()]),
+        (None, _) => "faultless".into(),
+    }
+}

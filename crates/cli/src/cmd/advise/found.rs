@@ -1,0 +1,110 @@
+//! What a recording tells `advise`: the mechanisms, and the programs that ran.
+//!
+//! In: a run of the command, running processes, or a trace file. Out: [`Found`].
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+
+use faultless_console::Failure;
+use faultless_prof::{Attach, Options, Sources, Task};
+use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::measurement::Nanos;
+use faultless_trace::observation::{Exit, Host, Record, What};
+use faultless_trace::program::{Image, images};
+use faultless_trace::recording::Recording;
+use faultless_trace::why::Mechanism;
+
+use super::super::record::{names_folder, record};
+use super::super::rounds::{Engine, Job, Stop, recorded};
+
+/// Share of the CPU time, or of the run for waits, from which on a mechanism is worth an arm.
+const TRIED_FROM: f64 = 0.02;
+/// CPU time, ns, below which a run is mostly the start of its program, which no cure changes.
+const SHORT_NS: u64 = 10_000_000;
+/// A program with fewer faults than this share of the one with most is none to cure.
+const WEIGHTY_SHARE: f64 = 0.1;
+
+/// What a recording tells.
+pub(super) struct Found {
+    pub(super) command: Vec<String>,
+    pub(super) host: Host,
+    /// The mechanisms behind the faults.
+    pub(super) mechanisms: Vec<Mechanism>,
+    /// Whether it tells who gives memory back.
+    pub(super) is_whole: bool,
+    /// The programs with most of the faults; none if they could not be seen.
+    pub(super) images: Vec<Image>,
+    /// The names of all files that were mapped.
+    pub(super) files: HashSet<String>,
+    /// Largest resident set of a process, bytes.
+    pub(super) peak_bytes: u64,
+    pub(super) exit: Exit,
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+impl Found {
+    /// One run of the command; `None` if it can't be recorded. The runs will say so, if it is not only the recording that
+    /// fails.
+    pub(super) fn of_run(engine: &Engine, command: &[OsString]) -> Result<Option<Self>, Stop> {
+        let job = Job { command, environment: &[], allow: Sources::default() };
+        match engine.record(job, &options()) {
+            Ok(ran) => Ok(Self::new(&ran.seen, ran.exit).ok()),
+            Err(Stop::Failed(_) | Stop::NotStarted(_)) => Ok(None),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Running processes.
+    pub(super) fn of_processes(attach: Attach) -> Result<Self, Stop> {
+        let (exit, recording) = recorded(|out| record(Task::Running(attach), &options(), out))?;
+        Ok(Self::new(&recording, exit)?)
+    }
+
+    pub(super) fn new(recording: &Recording, exit: Exit) -> Result<Self, Failure> {
+        let findings = Findings::new(recording, &Wanted::default()).map_err(Failure)?;
+        let mut images = images(&recording.observation);
+        let most = images.iter().map(|image| image.faults).max().unwrap_or(0);
+        images.retain(|image| image.faults as f64 >= WEIGHTY_SHARE * most as f64);
+        let usage = &recording.observation.usage;
+        let mapped = |record: &Record| match &record.what {
+            What::Map(map) => map.name.rsplit('/').next().map(str::to_owned),
+            _ => None,
+        };
+        let files = recording.observation.records.iter().filter_map(mapped).collect();
+        Ok(Self {
+            command: findings.command,
+            host: findings.host,
+            mechanisms: findings.mechanisms,
+            is_whole: findings.giving_ns.is_some(),
+            images,
+            files,
+            peak_bytes: usage.peak_rss_bytes,
+            exit,
+            cpu_ns: findings.cpu_ns,
+            wall_ns: usage.wall_ns,
+        })
+    }
+
+    /// What to say of a run that is too short.
+    pub(super) fn too_short(&self) -> Option<String> {
+        let cpu = Nanos(self.cpu_ns as f64);
+        let why =
+            format!("a run takes {cpu} of CPU time, most of it to start the program; give it more work");
+        (self.cpu_ns < SHORT_NS).then_some(why)
+    }
+
+    /// The mechanisms that are worth an arm; `None` if who gives memory back is not known: then any may be.
+    pub(super) fn worth_an_arm(&self) -> Option<Vec<&Mechanism>> {
+        let is_worth =
+            |one: &&Mechanism| one.share.max(one.wait_ns / self.wall_ns.max(1) as f64) >= TRIED_FROM;
+        if self.cpu_ns < SHORT_NS {
+            return Some(Vec::new());
+        }
+        self.is_whole.then(|| self.mechanisms.iter().filter(is_worth).collect())
+    }
+}
+
+fn options() -> Options {
+    Options { names: names_folder(), calls: true, ..Options::default() }
+}
