@@ -17,7 +17,7 @@ use faultless_pool::{Alteration, Kernel, Page, Pool};
 
 use crate::once::Once;
 use crate::settings::Settings;
-use crate::{Void, behind, next};
+use crate::{Void, behind, mappings, next};
 
 static SETTINGS: Once<Settings> = Once::new();
 static POOL: Once<Pool<Kernel>> = Once::new();
@@ -74,16 +74,32 @@ pub(crate) fn threshold() -> usize {
 /// Tells the pool that the program is about to change these pages. Keeps errno.
 #[inline(always)]
 pub(crate) fn altered(address: usize, len: usize, alteration: Alteration) {
-    let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
-    if address < end && address.saturating_add(len) > base {
+    if meets(address, len) {
         altered_inside(address, len, alteration);
     }
+}
+
+/// Tells the pool that the program wants a mapping at an address, if there is nothing. Keeps errno.
+#[inline(always)]
+pub(crate) fn named(address: usize, len: usize) {
+    if address != 0 && mappings::has_served() && meets(address, len) {
+        mappings::make_way(address, len);
+    }
+}
+
+/// Whether part of a range of addresses lies in the pool's range.
+#[inline(always)]
+fn meets(address: usize, len: usize) -> bool {
+    let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
+    address < end && address.saturating_add(len) > base
 }
 
 /// A child of vfork(2) reports as well, because it changes its parent's pages.
 #[cold]
 #[inline(never)]
 fn altered_inside(address: usize, len: usize, alteration: Alteration) {
+    // What a program unmapped, it expects to be empty.
+    named(address, len);
     if let State::Open(pool) = state() {
         let errno = next::errno();
         pool.mark_altered(address, len, alteration);
@@ -217,7 +233,7 @@ fn teach_next() {
 
 /// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2). A sandbox may
 /// forbid the question.
-fn is_owner() -> bool {
+pub(crate) fn is_owner() -> bool {
     is_confined() || process_id() == PROCESS.load(Relaxed)
 }
 
@@ -247,6 +263,11 @@ pub(crate) fn is_about_to_lock(future: bool) {
             pool.limit_addresses();
         }
     });
+}
+
+/// Whether the program locks everything that it maps.
+pub(crate) fn locks_all() -> bool {
+    LOCKS_ALL.load(Relaxed)
 }
 
 /// Whether the pool keeps its pages where they are.

@@ -16,7 +16,7 @@ use faultless_os::spawn::Plan;
 use faultless_os::{environment, inherited};
 use faultless_trace::program::{ALLOCATORS, Image};
 use options::Small;
-pub(crate) use options::{Options, Policy};
+pub(crate) use options::{Mappings, Options, Policy};
 pub(crate) use program::find;
 use program::{Executable, Immunity};
 use std::ffi::{CString, OsString};

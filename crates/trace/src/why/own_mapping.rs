@@ -8,10 +8,15 @@ pub(super) const RULE: Rule = Rule {
     id: "own_mapping",
     title: "The program maps for itself",
     about: "Code calls mmap and munmap, or madvise(MADV_DONTNEED), for each piece of work, so every round \
-            faults anew. No setting of malloc acts, and no interposer of malloc.",
+            faults anew. No setting of malloc acts, and no interposer of malloc alone.",
     by_hand: "`strace -k -e trace=mmap,munmap,madvise PROGRAM` shows who calls.",
     cures: &[
         ["keep the mapping and use it again", "the largest piece of work", "-"],
+        [
+            "faultless run --mappings=recycle -- PROGRAM",
+            "what `--retain` allows; for mmap by the C function, below 32 MiB",
+            "this project",
+        ],
         ["MADV_FREE instead of MADV_DONTNEED", "resident until the kernel wants it", "madvise(2), Linux 4.5"],
     ],
     find: |scene| {

@@ -130,6 +130,14 @@ pub(super) fn candidates(
             pool(run::Policy::Base)?,
         ));
     }
+    if facts.thp && is_reached && mechanisms.is_some() && has(&["own_mapping"]) {
+        cures.push(cure(
+            "own mappings kept",
+            "large blocks and the program's own mappings from the pool, on huge pages, kept when unmapped",
+            format!("{own} run --mappings recycle -- {command}"),
+            run::environment(&run::Options::for_mappings(run::Mappings::Recycle))?,
+        ));
+    }
     if is_huge {
         let mut both = pool(run::Policy::Thp)?;
         both.extend(tunables(HUGE));
