@@ -100,8 +100,8 @@ static void forks(int children, char *const program[]) {
     }
 }
 
-static void fork_and_end(void) { forks(60, NULL); }
-static void fork_and_execute(void) { forks(60, (char *[]){"/bin/true", NULL}); }
+static void fork_and_end(void) { forks(25, NULL); }
+static void fork_and_execute(void) { forks(25, (char *[]){"/bin/true", NULL}); }
 
 /* ---- files and shared memory ---- */
 

@@ -147,6 +147,31 @@ pub(crate) unsafe fn seen(number: c_long, [first, second, third, fourth, fifth]:
     }
 }
 
+/// The answer to a call through syscall(2) that may need no kernel, where mappings are served: that of the C function.
+///
+/// # Safety
+/// The arguments must be those of that call.
+pub(crate) unsafe fn answered(
+    number: c_long,
+    [first, second, third, fourth, fifth, sixth]: [usize; 6],
+) -> Option<c_long> {
+    if !mappings::is_on() {
+        return None;
+    }
+    let rights = third as c_int;
+    Some(match number {
+        // SAFETY: forwarded.
+        libc::SYS_mmap => unsafe {
+            mmap(first, second, rights, fourth as c_int, fifth as c_int, sixth as c_long) as c_long
+        },
+        // SAFETY: forwarded.
+        libc::SYS_munmap => unsafe { munmap(first, second).into() },
+        // SAFETY: forwarded.
+        libc::SYS_mremap => unsafe { mremap(first, second, third, fourth as c_int, fifth) as c_long },
+        _ => return None,
+    })
+}
+
 /// What an advice changes for good, if it changes more than residency. Unknown ones count as such.
 fn alteration(advice: c_int) -> Option<Alteration> {
     const MADV_COLLAPSE: c_int = 25;

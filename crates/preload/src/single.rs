@@ -23,7 +23,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::{altered, calls, mappings, next, owner, pool, summary};
+use crate::{altered, calls, next, owner, pool, summary};
 
 /// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
@@ -261,28 +261,10 @@ unsafe extern "C" fn watched(
         // SAFETY: found under the name of a function that takes such arguments.
         unsafe { std::mem::transmute::<*mut c_void, Next>(found) }
     };
-    if mappings::is_on() {
-        // Where the call is answered without the kernel, and else as the C functions forward it.
-        // SAFETY: the arguments of that call, as they are.
-        match number {
-            libc::SYS_mmap => {
-                return unsafe {
-                    altered::mmap(
-                        first,
-                        second,
-                        third as c_int,
-                        fourth as c_int,
-                        fifth as c_int,
-                        sixth as c_long,
-                    ) as c_long
-                };
-            }
-            libc::SYS_munmap => return unsafe { altered::munmap(first, second).into() },
-            libc::SYS_mremap => {
-                return unsafe { altered::mremap(first, second, third, fourth as c_int, fifth) as c_long };
-            }
-            _ => {}
-        }
+    let arguments = [first, second, third, fourth, fifth, sixth];
+    // SAFETY: the arguments of that call.
+    if let Some(answer) = unsafe { altered::answered(number, arguments) } {
+        return answer;
     }
     // SAFETY: forwarded.
     let forward = || unsafe { function(number, first, second, third, fourth, fifth, sixth) };

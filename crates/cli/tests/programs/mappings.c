@@ -188,7 +188,7 @@ static void seen(void) {
 }
 
 static void *churn(void *number) {
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 120; i++) {
         size_t len = lengths[(i + (intptr_t)number) % 6];
         char *p = map(len), byte = 1 + (intptr_t)number;
         expect(p[0] == 0 && p[len / 2] == 0 && p[len - 1] == 0, "not zero");
