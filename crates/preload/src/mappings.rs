@@ -13,7 +13,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
+    AtomicU8, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -29,8 +29,6 @@ use crate::{Void, calls, next};
 static MODE: AtomicU8 = AtomicU8::new(Mappings::Off as u8);
 /// The length of a huge page if the kernel has them on request, else no length.
 static HUGE_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Whether a mapping was ever served by the pool. Until then no call of the program's concerns one.
-static HAS_SERVED: AtomicBool = AtomicBool::new(false);
 /// Mappings served by the pool.
 pub(crate) static SERVED: AtomicU64 = AtomicU64::new(0);
 /// Mappings of the kernel's for which huge pages were requested.
@@ -52,15 +50,14 @@ pub(crate) fn end() {
     MODE.store(Mappings::Off as u8, Relaxed);
 }
 
-/// Whether the pool has served a mapping.
-#[inline(always)]
-pub(crate) fn has_served() -> bool {
-    HAS_SERVED.load(Relaxed)
-}
-
 /// Whether mappings are served, or were.
 pub(crate) fn is_on() -> bool {
-    has_served() || !is(Mappings::Off)
+    pool::has_mappings() || !is(Mappings::Off)
+}
+
+/// Whether the pool serves mappings, and keeps those that are unmapped.
+fn recycles() -> bool {
+    is(Mappings::Recycle) && !pool::has_ceded()
 }
 
 fn is(mode: Mappings) -> bool {
@@ -86,12 +83,12 @@ fn may_act(len: usize) -> bool {
 pub(crate) fn recycled(len: usize) -> Option<Void> {
     let len = whole_pages(len);
     let (left, bit) = left(granules(len))?;
-    if !is(Mappings::Recycle) || left.load(Relaxed) & bit != 0 {
+    if !recycles() || left.load(Relaxed) & bit != 0 {
         return None;
     }
     let errno = next::errno();
     // Before a thread can know of the mapping.
-    HAS_SERVED.store(true, Relaxed);
+    pool::expect_mappings();
     let mapping = pool::pool().and_then(|pool| serve(pool, |pool| pool.map_raw(len)));
     next::set_errno(errno);
     let mapping = mapping?;
@@ -147,7 +144,7 @@ fn anonymous(len: usize) -> Void {
 /// after a second munmap. Else the call is the kernel's. Keeps errno.
 #[inline(always)]
 pub(crate) fn unmapped(address: usize, len: usize) -> bool {
-    has_served() && pool::is_ours(address as Void) && unmapped_inside(address, whole_pages(len))
+    pool::has_mappings() && pool::is_ours(address as Void) && unmapped_inside(address, whole_pages(len))
 }
 
 #[cold]
@@ -162,7 +159,7 @@ fn unmapped_inside(address: usize, len: usize) -> bool {
     let is_done = !pool::keeps()
         && (serve(pool, |pool| {
             // SAFETY: the program gives the mapping up.
-            unsafe { pool.unmap_raw(address, len, !is(Mappings::Recycle)) }
+            unsafe { pool.unmap_raw(address, len, !recycles()) }
         }) || pool.is_unused(address, len));
     if !is_done {
         leave(address, len);
@@ -199,7 +196,7 @@ fn granules(len: usize) -> usize {
 /// As mremap(2).
 #[inline(always)]
 pub(crate) unsafe fn remap(from: usize, len: usize, new_len: usize, flags: c_int, to: usize) -> Void {
-    let is_concerned = has_served() && pool::is_ours(from as Void);
+    let is_concerned = pool::has_mappings() && pool::is_ours(from as Void);
     if is_concerned {
         let errno = next::errno();
         leave(from, whole_pages(len));
@@ -239,20 +236,6 @@ fn copied(from: usize, len: usize, new_len: usize, flags: c_int) -> Option<Void>
     }
     next::set_errno(errno);
     is_copied.then_some(new)
-}
-
-/// Makes way for what the program maps at an address that it names, or expects of one that it has unmapped. Keeps errno.
-/// A program that reckons with such addresses gets no further mappings from the pool.
-#[cold]
-#[inline(never)]
-pub(crate) fn make_way(address: usize, len: usize) {
-    if let State::Open(pool) = pool::state() {
-        let errno = next::errno();
-        if pool.cede(address, len) {
-            end();
-        }
-        next::set_errno(errno);
-    }
 }
 
 /// Like `page::round_up`, without a division that could panic, and without overflow.

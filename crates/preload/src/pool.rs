@@ -17,7 +17,7 @@ use faultless_pool::{Alteration, Kernel, Page, Pool};
 
 use crate::once::Once;
 use crate::settings::Settings;
-use crate::{Void, behind, mappings, next};
+use crate::{Void, behind, next};
 
 static SETTINGS: Once<Settings> = Once::new();
 static POOL: Once<Pool<Kernel>> = Once::new();
@@ -51,6 +51,11 @@ static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Whether the program locks everything that is mapped, perhaps since before there was a pool.
 static LOCKS_ALL: AtomicBool = AtomicBool::new(false);
 
+/// Whether mmap(2) was ever served by the pool.
+static HAS_MAPPINGS: AtomicBool = AtomicBool::new(false);
+/// Whether free memory of the pool ever made way for a mapping at its address.
+static HAS_CEDED: AtomicBool = AtomicBool::new(false);
+
 /// Held while the opened pool is published, and across `fork`. The fork handlers must see the pool whole or not at all.
 static GATE: Mutex<()> = Mutex::new(());
 
@@ -82,9 +87,35 @@ pub(crate) fn altered(address: usize, len: usize, alteration: Alteration) {
 /// Tells the pool that the program wants a mapping at an address, if there is nothing. Keeps errno.
 #[inline(always)]
 pub(crate) fn named(address: usize, len: usize) {
-    if address != 0 && mappings::has_served() && meets(address, len) {
-        mappings::make_way(address, len);
+    if address != 0 && has_mappings() && meets(address, len) {
+        make_way(address, len);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn make_way(address: usize, len: usize) {
+    if let State::Open(pool) = state() {
+        let errno = next::errno();
+        HAS_CEDED.fetch_or(pool.cede(address, len), Relaxed);
+        next::set_errno(errno);
+    }
+}
+
+/// Whether the pool may have mappings of the program's own. Until then no call of the program's concerns one.
+#[inline(always)]
+pub(crate) fn has_mappings() -> bool {
+    HAS_MAPPINGS.load(Relaxed)
+}
+
+/// Notes that the pool is about to get mappings of the program's own.
+pub(crate) fn expect_mappings() {
+    HAS_MAPPINGS.store(true, Relaxed);
+}
+
+/// Whether the program reckons with the addresses of what it has unmapped: it maps something there.
+pub(crate) fn has_ceded() -> bool {
+    HAS_CEDED.load(Relaxed)
 }
 
 /// Whether part of a range of addresses lies in the pool's range.
