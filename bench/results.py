@@ -170,6 +170,16 @@ def gate():
                  f"faults ({folder.source()}).")
 
 
+def mechanisms():
+    folder = newest("mechanisms")[0]
+    found = folder.rows("mechanisms.csv.gz")
+    known, none = [row for row in found if row["wanted"]], of(found, wanted="")
+    kinds = len({row["wanted"] for row in known})
+    wrong = "; ".join(f"{row['program']}: {row['named'] or 'nothing'}" for row in found if row["right"] == "0")
+    return prose(f"`report` names the mechanism first in {share(known, right=1)} programs with one of {kinds}, and none of 10 % of the CPU time or more in "
+                 f"{share(none, right=1)} without; {share(found, others='')} have no wrong one of that weight ({folder.source()}). Wrong: {wrong or 'none'}.")
+
+
 def attach():
     folder, rows = newest("attach")[0], []
     for server in ("redis", "postgres"):
@@ -376,8 +386,8 @@ def screen(name):
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, memory, cost, check, strangers, calls, diffs, gate, estimates, compare, attach, grep_queries, grep_random, grep_service, threads,
-    grep_threads, phases,
+    run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, grep_queries, grep_random, grep_service,
+    threads, grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 

@@ -2,7 +2,7 @@
 import importlib, unittest
 
 import topics
-from topics import accuracy
+from topics import accuracy, mechanisms
 
 
 def answer(now, over, site=""):
@@ -29,6 +29,21 @@ class Topics(unittest.TestCase):
         row = dict(zip(accuracy.GATE_FIELDS, accuracy.gate_row("planted", "c leak", 0, 1, answer(1060, True, "load_rows <- main"), "load_rows")))
         self.assertEqual((row["growth"], row["over"], row["named"]), (1.06, "faults peak_rss_bytes", 1))
         self.assertEqual(accuracy.gate_row("real", "gcc", 3, 0, answer(1000, False))[-1], 0)
+
+    def test_a_program_is_right_by_its_first_mechanism_and_one_without_by_none_of_weight(self):
+        named = lambda *found: [{"id": id, "share": share} for id, share in found]
+        program = mechanisms.Program("x", "own_mapping", "x", ("first_touch",))
+        column = dict(zip(mechanisms.FIELDS[1:], mechanisms.row(program, named(("own_mapping", 0.5), ("first_touch", 0.2), ("file_pages", 0.11)))))
+        self.assertEqual((column["right"], column["others"]), (1, "file_pages"))
+        self.assertEqual(mechanisms.row(program, named(("first_touch", 0.5), ("own_mapping", 0.4)))[4:6], [0, ""])
+        without = mechanisms.Program("y", None, "y")
+        self.assertEqual([mechanisms.row(without, named(("file_pages", share)))[4] for share in (0.05, 0.2)], [1, 0])
+        self.assertEqual(mechanisms.row(without, [])[1:5], ["", "", 0.0, 1])
+
+    def test_each_mechanism_has_two_programs(self):
+        wanted = [program.id for program in mechanisms.PROGRAMS_WITH]
+        self.assertGreaterEqual(len(set(wanted)), 25)
+        self.assertTrue(all(wanted.count(id) >= 2 for id in wanted), wanted)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,21 @@ impl<B: Memory> Pool<B> {
         self.free_at(address.wrapping_sub(self.range().0))
     }
 
+    /// A mapping of `len` zeroes, for implementers of mmap(2); `len` is whole pages. Give it back with
+    /// [`Pool::unmap_raw`]. `None` if the pool can't serve it, or would keep nothing of it.
+    pub fn map_raw(&self, len: usize) -> Option<NonNull<u8>> {
+        self.map_at(len).map(|offset| self.backend().pointer(offset))
+    }
+
+    /// Frees a mapping; false if none of exactly this length begins at the address. `anew`: its pages are mapped anew
+    /// and not kept.
+    ///
+    /// # Safety
+    /// Nothing may use the mapping any more.
+    pub unsafe fn unmap_raw(&self, address: usize, len: usize, anew: bool) -> bool {
+        self.unmap_at(address.wrapping_sub(self.range().0), len, anew)
+    }
+
     /// Changes the length of a block and keeps its content. On `None` nothing changed.
     ///
     /// # Safety

@@ -20,6 +20,8 @@ const LEN_MASK: u32 = (1 << 27) - 1;
 const FRESH: u32 = 1 << 27;
 const GROWN_SHIFT: u32 = 28;
 const GROWN_MAX: u32 = 3;
+/// The block serves mmap(2). Then the field of `grown` has the quarters of the last granule that the mapping lacks.
+const MAPPED: u32 = 1 << 30;
 /// The pool has the block: it is in the front, or being resized.
 const HELD: u32 = 1 << 31;
 
@@ -43,7 +45,7 @@ impl Entry {
     #[inline]
     fn unpack(word: u32) -> Option<Self> {
         let count = (word & LEN_MASK) as usize;
-        let entry = Self { count, grown: (word & !HELD) >> GROWN_SHIFT, fresh: word & FRESH != 0 };
+        let entry = Self { count, grown: word >> GROWN_SHIFT & GROWN_MAX, fresh: word & FRESH != 0 };
         (count > 0).then_some(entry)
     }
 }
@@ -108,12 +110,57 @@ impl<L: Deref<Target = [AtomicU32]>> Blocks<L> {
         }
     }
 
+    /// Makes a block that nobody knows yet a mapping that lacks `lacking` quarters of its last granule.
+    pub(crate) fn mark_mapping(&self, start: usize, lacking: u32) {
+        if let Some(slot) = self.word(start) {
+            slot.fetch_or(MAPPED | lacking.min(GROWN_MAX) << GROWN_SHIFT, Relaxed);
+        }
+    }
+
+    /// Takes the mapping of exactly this length from the program: granules, and the quarters that the last one lacks. It
+    /// is a block then.
+    pub(crate) fn seize_mapping(&self, start: usize, length: (usize, u32)) -> Option<Entry> {
+        let block = Entry { grown: 0, ..self.find(start)? };
+        let mapping = block.pack() | MAPPED | length.1 << GROWN_SHIFT;
+        let seize = |slot: &AtomicU32| {
+            length.0 == block.count
+                && slot.compare_exchange(mapping, block.pack() | HELD, Relaxed, Relaxed).is_ok()
+        };
+        self.word(start).is_some_and(seize).then_some(block)
+    }
+
+    /// Takes the mapping that begins at a granule for good: nobody ever gets it.
+    pub(crate) fn lose_mapping(&self, start: usize) -> bool {
+        self.word(start).is_some_and(|slot| {
+            let word = slot.load(Relaxed);
+            is_mapping(word) && slot.compare_exchange(word, word | HELD, Relaxed, Relaxed).is_ok()
+        })
+    }
+
+    /// The first granule and the length of the block that a granule is in, also of one that the pool has. Not of blocks
+    /// that begin `most` or more granules before.
+    pub(crate) fn covering(&self, granule: usize, most: usize) -> Option<(usize, usize)> {
+        let starts = (0..most).map_while(|back| granule.checked_sub(back));
+        let (start, block) = starts.filter_map(|start| Some((start, self.any(start)?))).next()?;
+        (granule < start + block.count).then_some((start, block.count))
+    }
+
+    /// The block that begins at a granule, whoever has it.
+    pub(crate) fn any(&self, start: usize) -> Option<Entry> {
+        Entry::unpack(self.word(start)?.load(Relaxed))
+    }
+
     /// Removes a held block from the table.
     pub(crate) fn clear(&self, start: usize) {
         if let Some(slot) = self.word(start) {
             slot.store(0, Relaxed);
         }
     }
+}
+
+/// Whether the word is that of a mapping of the program's.
+fn is_mapping(word: u32) -> bool {
+    word & (MAPPED | HELD) == MAPPED
 }
 
 /// The index of a granule's word, among the words of the same slab. Neighbouring blocks have their words on different
@@ -147,6 +194,30 @@ mod tests {
         assert_eq!(blocks.seize(5), Ok(BLOCK));
         blocks.clear(5);
         assert_eq!(blocks.seize(5), Err(Misuse::Unknown));
+    }
+
+    #[test]
+    fn a_mapping_is_seized_by_its_whole_length() {
+        let blocks = blocks();
+        let mapping = Entry { count: 3, grown: 0, fresh: true };
+        blocks.release(1, mapping);
+        assert_eq!(blocks.seize_mapping(1, (3, 0)), None, "no mapping");
+        blocks.mark_mapping(1, 2);
+        assert_eq!([0, 1, 3].map(|lacking| blocks.seize_mapping(1, (3, lacking))), [None; 3]);
+        assert_eq!(
+            (blocks.covering(3, 9), blocks.covering(3, 2), blocks.covering(4, 9)),
+            (Some((1, 3)), None, None)
+        );
+        assert_eq!(blocks.seize_mapping(1, (3, 2)), Some(mapping));
+        assert_eq!(
+            (blocks.seize_mapping(1, (3, 2)), blocks.lose_mapping(1)),
+            (None, false),
+            "a block, and held"
+        );
+        blocks.release(1, mapping);
+        blocks.mark_mapping(1, 0);
+        assert!(blocks.lose_mapping(1) && !blocks.lose_mapping(1));
+        assert_eq!((blocks.find(1), blocks.any(1).is_some()), (None, true));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ahead;
 mod altered;
 mod fork;
 mod hugepages;
+mod mappings;
 mod reclaim;
 mod zeroing;
 
@@ -316,12 +317,18 @@ impl<B: Backend> Pool<B> {
         } else if self.needs_inspection(block.fresh, block.count) {
             self.free_fresh(run);
         } else {
-            self.wipe(run);
-            if !(self.front.suits(run.1) && self.front.put(run)) {
-                self.free_behind_front(run);
-            }
+            self.free_touched(run);
         }
         true
+    }
+
+    /// Frees a held block that counts as touched.
+    #[inline]
+    fn free_touched(&self, run: Run) {
+        self.wipe(run);
+        if !(self.front.suits(run.1) && self.front.put(run)) {
+            self.free_behind_front(run);
+        }
     }
 
     /// Zeroes a run that is about to be freed, if the policy asks for that.

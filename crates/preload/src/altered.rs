@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_long, c_uint};
 use faultless_os::advise::{GUARD_INSTALL, GUARD_REMOVE};
 use faultless_pool::Alteration;
 
-use crate::{Void, calls, next, pool};
+use crate::{Void, calls, mappings, next, pool};
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -98,7 +98,7 @@ unsafe fn ranges_altered(ranges: *const libc::iovec, count: usize, alteration: O
 }
 
 /// The numbers of such calls.
-pub(crate) const NUMBERS: [c_long; 12] = [
+pub(crate) const NUMBERS: [c_long; 13] = [
     libc::SYS_mprotect,
     libc::SYS_pkey_mprotect,
     libc::SYS_madvise,
@@ -111,6 +111,7 @@ pub(crate) const NUMBERS: [c_long; 12] = [
     libc::SYS_remap_file_pages,
     libc::SYS_mbind,
     SYS_MSEAL,
+    libc::SYS_userfaultfd,
 ];
 /// mseal(2), Linux 6.10.
 const SYS_MSEAL: c_long = 462;
@@ -132,16 +133,43 @@ pub(crate) unsafe fn seen(number: c_long, [first, second, third, fourth, fifth]:
         libc::SYS_process_madvise => unsafe {
             ranges_altered(second as *const libc::iovec, third, kind(fourth))
         },
+        // Its registrations end with a mapping, and a mapping that is kept never ends.
+        libc::SYS_userfaultfd => mappings::end(),
         libc::SYS_mprotect if third as c_int == READ_WRITE => {}
         // A key above 0 stays with the pages.
         libc::SYS_pkey_mprotect if third as c_int == READ_WRITE && fourth as c_int <= 0 => {}
-        libc::SYS_mmap if fourth as c_int & libc::MAP_FIXED == 0 => {}
+        libc::SYS_mmap if fourth as c_int & libc::MAP_FIXED == 0 => pool::named(first, second),
         libc::SYS_mremap if fourth as c_int & libc::MREMAP_FIXED != 0 => {
             pool::altered(first, second, Alteration::Mapping);
             pool::altered(fifth, third, Alteration::Mapping);
         }
         _ => pool::altered(first, second, Alteration::Mapping),
     }
+}
+
+/// The answer to a call through syscall(2) that may need no kernel, where mappings are served: that of the C function.
+///
+/// # Safety
+/// The arguments must be those of that call.
+pub(crate) unsafe fn answered(
+    number: c_long,
+    [first, second, third, fourth, fifth, sixth]: [usize; 6],
+) -> Option<c_long> {
+    if !mappings::is_on() {
+        return None;
+    }
+    let rights = third as c_int;
+    Some(match number {
+        // SAFETY: forwarded.
+        libc::SYS_mmap => unsafe {
+            mmap(first, second, rights, fourth as c_int, fifth as c_int, sixth as c_long) as c_long
+        },
+        // SAFETY: forwarded.
+        libc::SYS_munmap => unsafe { munmap(first, second).into() },
+        // SAFETY: forwarded.
+        libc::SYS_mremap => unsafe { mremap(first, second, third, fourth as c_int, fifth) as c_long },
+        _ => return None,
+    })
 }
 
 /// What an advice changes for good, if it changes more than residency. Unknown ones count as such.
@@ -232,11 +260,16 @@ pub(crate) unsafe extern "C" fn mmap(
     file: c_int,
     offset: c_long,
 ) -> Void {
+    let is_plain = mappings::is_plain(address, len, rights, flags, file);
+    if is_plain && let Some(mapping) = mappings::recycled(len) {
+        return mapping;
+    }
     // SAFETY: the arguments of that call.
     unsafe { seen(libc::SYS_mmap, [address, len, rights as usize, flags as usize, 0]) };
     // SAFETY: forwarded.
     let ask = || unsafe { calls::mmap(address, len, rights, flags, file, offset) };
-    pool::forwarded(ask, |mapped| *mapped == libc::MAP_FAILED)
+    let mapped = pool::forwarded(ask, |mapped| *mapped == libc::MAP_FAILED);
+    if is_plain && mapped != libc::MAP_FAILED { mappings::advised(mapped, len) } else { mapped }
 }
 
 /// mmap(2); `off_t` has 64 bits.
@@ -262,6 +295,9 @@ pub(crate) unsafe extern "C" fn mmap64(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn munmap(address: usize, len: usize) -> c_int {
+    if mappings::unmapped(address, len) {
+        return 0;
+    }
     // SAFETY: the arguments of that call.
     unsafe { seen(libc::SYS_munmap, [address, len, 0, 0, 0]) };
     // SAFETY: forwarded.
@@ -283,7 +319,7 @@ pub(crate) unsafe extern "C" fn mremap(
     // SAFETY: the arguments of that call.
     unsafe { seen(libc::SYS_mremap, [from, len, new_len, flags as usize, to]) };
     // SAFETY: forwarded.
-    unsafe { calls::mremap(from, len, new_len, flags, to) }
+    unsafe { mappings::remap(from, len, new_len, flags, to) }
 }
 
 /// vmsplice(2). The pipe holds the pages themselves, so the next user of a freed block must not get them.

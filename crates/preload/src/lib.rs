@@ -23,6 +23,7 @@ mod large;
 mod limits;
 mod line;
 mod loader;
+mod mappings;
 mod next;
 mod objects;
 mod once;
@@ -82,6 +83,7 @@ fn begin() {
     summary::start();
     record::start();
     pool::start(settings);
+    mappings::start(settings.mappings);
     registration::look(std::ptr::null());
     limits::start();
 }

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 
 use faultless_os::call::process_id;
 
-use crate::{next, pool};
+use crate::{mappings, next, pool};
 
 /// On 64-bit Linux `struct rlimit` and `struct rlimit64` are the same (getrlimit(2)).
 type Limit = libc::rlimit;
@@ -91,6 +91,7 @@ pub(crate) fn start() {
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+    mappings::end();
     pool::is_about_to_lock(flags & libc::MCL_FUTURE != 0);
     // SAFETY: the system call takes an integer.
     unsafe { next::system_call(libc::SYS_mlockall, [flags as usize]) as c_int }

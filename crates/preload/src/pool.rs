@@ -51,6 +51,11 @@ static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Whether the program locks everything that is mapped, perhaps since before there was a pool.
 static LOCKS_ALL: AtomicBool = AtomicBool::new(false);
 
+/// Whether mmap(2) was ever served by the pool.
+static HAS_MAPPINGS: AtomicBool = AtomicBool::new(false);
+/// Whether free memory of the pool ever made way for a mapping at its address.
+static HAS_CEDED: AtomicBool = AtomicBool::new(false);
+
 /// Held while the opened pool is published, and across `fork`. The fork handlers must see the pool whole or not at all.
 static GATE: Mutex<()> = Mutex::new(());
 
@@ -74,16 +79,58 @@ pub(crate) fn threshold() -> usize {
 /// Tells the pool that the program is about to change these pages. Keeps errno.
 #[inline(always)]
 pub(crate) fn altered(address: usize, len: usize, alteration: Alteration) {
-    let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
-    if address < end && address.saturating_add(len) > base {
+    if meets(address, len) {
         altered_inside(address, len, alteration);
     }
+}
+
+/// Tells the pool that the program wants a mapping at an address, if there is nothing. Keeps errno.
+#[inline(always)]
+pub(crate) fn named(address: usize, len: usize) {
+    if address != 0 && has_mappings() && meets(address, len) {
+        make_way(address, len);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make_way(address: usize, len: usize) {
+    if let State::Open(pool) = state() {
+        let errno = next::errno();
+        HAS_CEDED.fetch_or(pool.cede(address, len), Relaxed);
+        next::set_errno(errno);
+    }
+}
+
+/// Whether the pool may have mappings of the program's own. Until then no call of the program's concerns one.
+#[inline(always)]
+pub(crate) fn has_mappings() -> bool {
+    HAS_MAPPINGS.load(Relaxed)
+}
+
+/// Notes that the pool is about to get mappings of the program's own.
+pub(crate) fn expect_mappings() {
+    HAS_MAPPINGS.store(true, Relaxed);
+}
+
+/// Whether the program reckons with the addresses of what it has unmapped: it maps something there.
+pub(crate) fn has_ceded() -> bool {
+    HAS_CEDED.load(Relaxed)
+}
+
+/// Whether part of a range of addresses lies in the pool's range.
+#[inline(always)]
+fn meets(address: usize, len: usize) -> bool {
+    let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
+    address < end && address.saturating_add(len) > base
 }
 
 /// A child of vfork(2) reports as well, because it changes its parent's pages.
 #[cold]
 #[inline(never)]
 fn altered_inside(address: usize, len: usize, alteration: Alteration) {
+    // What a program unmapped, it expects to be empty.
+    named(address, len);
     if let State::Open(pool) = state() {
         let errno = next::errno();
         pool.mark_altered(address, len, alteration);
@@ -217,7 +264,7 @@ fn teach_next() {
 
 /// Whether this memory belongs to this process, and not to a parent that waits for its child of vfork(2). A sandbox may
 /// forbid the question.
-fn is_owner() -> bool {
+pub(crate) fn is_owner() -> bool {
     is_confined() || process_id() == PROCESS.load(Relaxed)
 }
 
@@ -247,6 +294,11 @@ pub(crate) fn is_about_to_lock(future: bool) {
             pool.limit_addresses();
         }
     });
+}
+
+/// Whether the program locks everything that it maps.
+pub(crate) fn locks_all() -> bool {
+    LOCKS_ALL.load(Relaxed)
 }
 
 /// Whether the pool keeps its pages where they are.

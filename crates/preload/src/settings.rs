@@ -9,6 +9,7 @@
 //! | `FAULTLESS_SCRUB` | `on-get`, `on-free` or `ahead:SIZE-SIZE` | `on-get` |
 //! | `FAULTLESS_RETAIN` | size of free memory that may stay resident | a quarter of the machine, at most 4G |
 //! | `FAULTLESS_DECAY` | time after which idle memory has gone back: `200ms`, `1s` or `never` | `1s`; `10s` if a host takes freed pages |
+//! | `FAULTLESS_MAPPINGS` | what mmap(2) by the program itself gets: `off`, `thp` or `recycle`, see `mappings` | `off` |
 //! | `FAULTLESS_STRICT` | 1: abort a program that frees a large block twice, or none | 0: report it and continue |
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
 //! | `FAULTLESS_SUMMARY_FILE` | the file for the report instead; `%p` in its name becomes the process number | none |
@@ -30,11 +31,24 @@ use faultless_pool::{Kernel, Page, Policy, Prefault, Retain, Scrub, process, tun
 
 use crate::environment::{number, read, size};
 
+/// What mappings get that the program makes for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mappings {
+    /// Nothing.
+    Off,
+    /// Huge pages, for the large ones.
+    Thp,
+    /// The same, and pages that are kept from one mapping to the next.
+    Recycle,
+}
+
 /// The pool's settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) threshold: usize,
     pub(crate) policy: Policy,
+    pub(crate) mappings: Mappings,
     /// Whether a block that is freed twice ends the program.
     pub(crate) strict: bool,
     #[cfg(feature = "inject-failures")]
@@ -49,6 +63,7 @@ impl Settings {
         Self {
             threshold: tuning::THRESHOLD_BYTES,
             policy: Policy { page, prefault, scrub, prewarm: 0, retain },
+            mappings: Mappings::Off,
             strict: false,
             #[cfg(feature = "inject-failures")]
             failing: Failing { map: 0, extend: 0, advise: 0, remap: 0 },
@@ -67,6 +82,7 @@ impl Settings {
         read(c"FAULTLESS_PREFAULT", PREFAULT, &mut policy.prefault, prefault);
         read(c"FAULTLESS_PREWARM", c"a size", &mut policy.prewarm, size);
         read(c"FAULTLESS_SCRUB", c"on-get, on-free or ahead:SIZE-SIZE", &mut policy.scrub, scrub);
+        read(c"FAULTLESS_MAPPINGS", c"off, thp or recycle", &mut settings.mappings, mappings);
         read(c"FAULTLESS_STRICT", c"0 or 1", &mut settings.strict, flag);
         #[cfg(feature = "inject-failures")]
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
@@ -150,6 +166,15 @@ fn decay(text: &[u8]) -> Option<Option<u64>> {
         None => (text.strip_suffix(b"s")?, 1000 * MS),
     };
     (number(digits)? as u64).checked_mul(unit_ns).map(Some)
+}
+
+fn mappings(text: &[u8]) -> Option<Mappings> {
+    match text {
+        b"off" => Some(Mappings::Off),
+        b"thp" => Some(Mappings::Thp),
+        b"recycle" => Some(Mappings::Recycle),
+        _ => None,
+    }
 }
 
 fn flag(text: &[u8]) -> Option<bool> {

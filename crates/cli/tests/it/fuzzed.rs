@@ -24,6 +24,14 @@ use driver::{ALTERED, Difference, Driver, Environment, NEAR_GROUP, Policy, Seed,
 /// `run` says.
 const SMALL: [&[&str]; 2] = [&["--small=mimalloc"], &["--small=mimalloc", "--decay", "20ms"]];
 
+/// What the program maps for itself, from the pool and with huge pages.
+const MAPPINGS: [&[&str]; 4] = [
+    &["--mappings", "recycle"],
+    &["--mappings", "thp", "--policy", "thp"],
+    &["--mappings", "recycle", "--policy", "base", "--decay", "20ms"],
+    &["--mappings", "recycle", "--prefault", "populate", "--retain", "20M", "--threshold", "16K"],
+];
+
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
         .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
@@ -43,6 +51,12 @@ fn a_random_program_is_never_different_with_the_pool() {
     let no_options: &[&str] = &[];
     let all = [no_options].into_iter().chain(POLICIES).chain(MORE_POLICIES);
     search(Driver::new(program), &all.map(Policy).collect::<Vec<_>>(), number("FAULTLESS_FUZZ_SECONDS", 1));
+}
+
+#[test]
+fn a_random_program_is_never_different_with_mappings_from_the_pool() {
+    let Some(program) = fuzzed() else { return };
+    search(Driver::new(program), &MAPPINGS.map(Policy), number("FAULTLESS_FUZZ_SECONDS", 1));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod heaps;
 mod interpose;
 mod interpose_altered;
 mod interpose_confined;
+mod interpose_mappings;
 mod interpose_memory;
 mod interpose_owners;
 mod interpose_programs;

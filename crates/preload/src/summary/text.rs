@@ -2,10 +2,13 @@
 //!
 //! In: the pool's counters. Out: lines. What was neither requested nor happened is left out.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use faultless_pool::{Kernel, Pool, Stats};
 
 use super::name;
 use crate::line::{Line, Text};
+use crate::mappings::{ADVISED, SERVED};
 use crate::owner;
 use crate::pool::State;
 
@@ -29,6 +32,15 @@ pub(super) fn write(report: &mut Line, state: &State, forwarded: u64) {
             memory(report, &stats);
             ahead(report, pool, &stats);
         }
+    }
+    own_mappings(report);
+}
+
+/// Mappings that the program makes for itself, if there were any.
+fn own_mappings(line: &mut Line) {
+    let (served, advised) = (SERVED.load(Relaxed), ADVISED.load(Relaxed));
+    if served + advised > 0 {
+        head(line).number(served).text(b" mappings from the pool, huge pages requested for ").number(advised);
     }
 }
 

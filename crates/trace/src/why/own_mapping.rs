@@ -4,14 +4,22 @@ use super::owner::Owner;
 use super::{Proposed, Rule};
 use crate::observation::Call;
 
+/// `faultless run --mappings=recycle` serves shorter mappings, bytes.
+const RECYCLED_BELOW_BYTES: u64 = 32 << 20;
+
 pub(super) const RULE: Rule = Rule {
     id: "own_mapping",
     title: "The program maps for itself",
     about: "Code calls mmap and munmap, or madvise(MADV_DONTNEED), for each piece of work, so every round \
-            faults anew. No setting of malloc acts, and no interposer of malloc.",
+            faults anew. No setting of malloc acts, and no interposer of malloc alone.",
     by_hand: "`strace -k -e trace=mmap,munmap,madvise PROGRAM` shows who calls.",
     cures: &[
         ["keep the mapping and use it again", "the largest piece of work", "-"],
+        [
+            "faultless run --mappings=recycle -- PROGRAM",
+            "what `--retain` allows; for mmap by the C function, below 32 MiB",
+            "this project",
+        ],
         ["MADV_FREE instead of MADV_DONTNEED", "resident until the kernel wants it", "madvise(2), Linux 4.5"],
     ],
     find: |scene| {
@@ -25,8 +33,14 @@ pub(super) const RULE: Rule = Rule {
                 Call::Madvise => "the program gives memory back with madvise and takes it again",
                 _ => "the program maps and unmaps memory for each piece of work",
             };
-            let cure = Proposed::keeps("keep the mapping and use it again", giver.1.kept_bytes);
-            scene.cycle(std::slice::from_ref(giver), what.to_owned(), vec![cure])
+            let keep = |how| Proposed::keeps(how, giver.1.kept_bytes);
+            let recycle = || keep("faultless run --mappings=recycle -- CMD");
+            let is_whole = giver.1.call == Call::Munmap
+                && giver.1.owner == Owner::Program
+                && giver.1.longest_bytes < RECYCLED_BELOW_BYTES;
+            let mut cures = vec![keep("keep the mapping and use it again")];
+            cures.extend(is_whole.then(recycle));
+            scene.cycle(std::slice::from_ref(giver), what.to_owned(), cures)
         };
         givers.iter().filter_map(claim).collect()
     },

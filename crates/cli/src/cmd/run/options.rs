@@ -59,6 +59,18 @@ enum Scrub {
     OnFree,
 }
 
+/// What the program's own mappings get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mappings {
+    /// Nothing
+    #[default]
+    Off,
+    /// Transparent huge pages, from 2 MiB on
+    Thp,
+    /// The same, and below 32 MiB pages from the pool, which keeps them when the program unmaps all of a mapping
+    Recycle,
+}
+
 /// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum SummaryFormat {
@@ -115,6 +127,14 @@ pub(crate) struct Options {
     /// Allocator of smaller blocks
     #[arg(long, value_enum, default_value_t)]
     pub(super) small: Small,
+
+    /// What memory gets that the program maps for itself, by mmap(2) instead of malloc
+    ///
+    /// For programs with an allocator of their own that gets its memory from mmap. Only private anonymous memory to
+    /// read and write, mapped without an address or further flags. Mappings that the C library makes for itself are not
+    /// seen.
+    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
+    mappings: Mappings,
 
     /// Abort on a double or invalid free [default: report and continue]
     ///
@@ -185,6 +205,7 @@ impl Options {
             ("FAULTLESS_PREWARM".into(), self.prewarm.unwrap_or(0).to_string().into()),
             ("FAULTLESS_RETAIN".into(), self.retain_bytes().to_string().into()),
             ("FAULTLESS_DECAY".into(), self.decay_text().into()),
+            ("FAULTLESS_MAPPINGS".into(), word(self.mappings).into()),
             ("FAULTLESS_STRICT".into(), if self.strict { "1" } else { "0" }.into()),
             ("FAULTLESS_SUMMARY".into(), if summary { "1" } else { "0" }.into()),
             ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
@@ -258,6 +279,7 @@ mod tests {
         assert_eq!(value(&options, "FAULTLESS_POLICY"), "mthp-64K");
         assert_eq!(value(&options, "FAULTLESS_PREFAULT"), "populate");
         assert_eq!(value(&options, "FAULTLESS_SCRUB"), "on-get");
+        assert_eq!(value(&options, "FAULTLESS_MAPPINGS"), "off");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "0");
     }
 

@@ -91,7 +91,35 @@ static void after_zeroed(struct worker *w, struct slot *s) {
     check(w, s, s->len <= MIB);
 }
 
+static void *map(void *p, size_t len, int flags, int file);
+static int unmap_whole(void *p, size_t len);
+
+/* A mapping of the program's own: zero, and whole pages. */
+static unsigned char *new_mapping(struct slot *s, size_t len) {
+    unsigned char *p = map(NULL, len, MAP_PRIVATE, -1);
+    if (p == MAP_FAILED) return NULL;
+    begin_slot(s, p, len);
+    s->is_mapping = s->is_sole = 1;
+    return p;
+}
+
+static void allocate_mapping(struct worker *w, struct slot *s) {
+    size_t len = (some_len(w) + world.page - 1) & -world.page;
+    if (chance(w, 30)) len = (64 * KIB << pick(w, 9)) + pick(w, 2) * world.page;
+    if (len > world.len_max || answer_to(w, len) != SURE || live(w) + len > world.live_max) return;
+    errno = KEPT;
+    unsigned char *p = new_mapping(s, len);
+    say(w, "map %zu: %s, %s", len, p ? "mapping" : "none", errno_word(errno));
+    if (!p) return;
+    after_zeroed(w, s);
+    if (chance(w, 85)) write_block(w, s);
+}
+
 static void allocate(struct worker *w, struct slot *s) {
+    if (chance(w, 20) && !is_without("mappings")) {
+        allocate_mapping(w, s);
+        return;
+    }
     size_t len = some_len(w), align = some_align(w), unit = (size_t[]){1, 3, 8, 4096}[pick(w, 4)];
     int call = pick(w, 12);
     if (answer_to(w, len + 2 * align) != SURE || live(w) + len > world.live_max) return;
@@ -152,9 +180,10 @@ static void write_block(struct worker *w, struct slot *s) {
 static void release(struct worker *w, struct slot *s) {
     check(w, s, 0);
     errno = KEPT;
-    free(s->p);
+    if (s->is_mapping) unmap_whole(s->p, s->len);
+    else free(s->p);
     int error = errno;
-    say(w, "free %zu: %s", s->len, errno_word(error));
+    say(w, "%s %zu: %s", s->is_mapping ? "unmap" : "free", s->len, errno_word(error));
     memset(s, 0, sizeof *s);
 }
 
@@ -163,8 +192,32 @@ static void cut(struct slot *s, size_t len) {
     s->len = len;
 }
 
+/* By mremap(2). Where it refuses, as it may if the pages were advised, the program copies. */
+static void resize_mapping(struct worker *w, struct slot *s) {
+    size_t len = (some_len(w) + world.page - 1) & -world.page, old = s->len;
+    struct slot new;
+    if (len > world.len_max || answer_to(w, len) != SURE || live(w) + len > world.live_max) return;
+    if (!spend(w, (len < old ? len : old) / 4)) return;
+    unsigned char *p = mremap(s->p, old, len, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED) {
+        p = new_mapping(&new, len);
+        if (!p) _exit(93);
+        memcpy(p, s->p, len < old ? len : old);
+        unmap_whole(s->p, old);
+    }
+    s->p = p;
+    cut(s, len);
+    if (len > old) know_zero(s, old, len);
+    say(w, "map %zu again: %s", len, check(w, s, 0) ? "right" : "wrong");
+    if (chance(w, 50)) write_block(w, s);
+}
+
 /* realloc and reallocarray. */
 static void resize(struct worker *w, struct slot *s) {
+    if (s->is_mapping) {
+        resize_mapping(w, s);
+        return;
+    }
     size_t len = some_len(w), old = s->len;
     switch (pick(w, 6)) {
     case 0: len = old + pick(w, 64); break;
@@ -194,6 +247,7 @@ static void resize(struct worker *w, struct slot *s) {
 
 /* Writes what malloc_usable_size says may be written; it stays until the block is resized. */
 static void use_all(struct worker *w, struct slot *s) {
+    if (s->is_mapping) return;
     size_t usable = malloc_usable_size(s->p);
     if (usable < s->len) say(w, "NOT USABLE");
     if (usable > s->len) memset(s->p + s->len, 0xd3, usable - s->len < 3 * MIB ? usable - s->len : 3 * MIB);
@@ -206,6 +260,7 @@ static void corner(struct worker *w, struct slot *s) {
     size_t huge = chance(w, 50) ? SIZE_MAX - pick(w, 5000) : (size_t)PTRDIFF_MAX - 2000 + pick(w, 4000) * 16;
     if (huge < (size_t)1 << 48) huge = SIZE_MAX;
     int kind = pick(w, 14), result = 0;
+    if (s->is_mapping && (kind == 8 || kind == 9)) kind = 5;
     errno = KEPT;
     switch (kind) {
     case 0: free(NULL); break;
@@ -232,7 +287,7 @@ static void corner(struct worker *w, struct slot *s) {
 /* One block from 1 GiB to 16 TiB, in one of five ways, used at its ends and freed at once. */
 static void oversize(struct worker *w, struct slot *s) {
     size_t len = (GIB << pick(w, 15)) + pick(w, 3) * 333 * MIB, align = (size_t)4096 << pick(w, 10);
-    int way = pick(w, 6);
+    int way = pick(w, s->is_mapping ? 4 : 6);
     if (chance(w, 40)) len = GIB + pick(w, GIB / 8);
     if (answer_to(w, len + 2 * align) == UNCLEAR || world.is_locked || is_without("oversize")) return;
     unsigned char *p, *before = s->p;

@@ -27,7 +27,7 @@ static void meet_limit(struct worker *w, struct slot *s) {
     size_t limit = world.space_limit && (!world.data_limit || world.space_limit < world.data_limit) ? world.space_limit : world.data_limit;
     if (!limit || is_without("limit")) return;
     size_t len = limit + 1 + pick(w, limit);
-    int way = pick(w, 4);
+    int way = pick(w, s->is_mapping ? 3 : 4);
     void *p = NULL;
     errno = KEPT;
     if (way == 0) p = malloc(len);

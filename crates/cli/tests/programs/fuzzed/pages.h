@@ -200,21 +200,23 @@ static void replace(struct worker *w, struct slot *s) {
     size_t len = s->len;
     int is_zeroed = chance(w, 50);
     if (len > 24 * MIB || !spend(w, len)) return;
+    int is_mapping = s->is_mapping;
     leave_or_end(w, s);
     release(w, s);
     errno = KEPT;
-    unsigned char *p = is_zeroed ? calloc(1, len) : malloc(len);
+    unsigned char *p = is_mapping ? new_mapping(s, len) : is_zeroed ? calloc(1, len) : malloc(len);
     int error = errno;
     if (!p) {
         say(w, "another %zu: null, %s", len, errno_word(error));
         return;
     }
-    begin_slot(s, p, len);
-    if (is_zeroed) after_zeroed(w, s);
+    if (!is_mapping) begin_slot(s, p, len);
+    if (is_mapping || is_zeroed) after_zeroed(w, s);
     struct extent all = {0, len, 0, 0, random64(w) | 1};
     know(s, all);
     fill(p, &all);
-    describe(w, s, "another", 0, error);
+    if (is_mapping) say(w, "another mapping %zu: %s", len, errno_word(error));
+    else describe(w, s, "another", 0, error);
     check(w, s, 0);
 }
 

@@ -35,6 +35,7 @@ enum special { NOTHING, NO_ACCESS, READ_ONLY, GUARDED, NOT_FORKED, WIPED, LOCKED
 struct slot {
     unsigned char *p;
     size_t len;
+    int is_mapping; /* from mmap(2), and goes back by munmap(2) */
     int is_sole; /* certainly a mapping of its own under the C library alone: free removes all of the mapping */
     int extents;
     struct extent extent[EXTENTS];
