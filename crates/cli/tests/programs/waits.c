@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,11 +49,29 @@ static void *giver(void *unmaps) {
     return NULL;
 }
 
+/* Interrupts to flush a TLB, of all processors. */
+static long interrupts(void) {
+    char line[4096], *at;
+    long sum = 0;
+    FILE *file = fopen("/proc/interrupts", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (!(at = strstr(line, "TLB:"))) continue;
+        for (at = strtok(at + 4, " "); at && *at >= '0' && *at <= '9'; at = strtok(NULL, " ")) sum += atol(at);
+    }
+    if (file) fclose(file);
+    return sum;
+}
+
+/* Until so many interrupts came that they show; on a busy machine both threads rarely run at once. */
 static void victim(int unmaps) {
     pthread_t thread;
-    pthread_create(&thread, NULL, giver, unmaps ? &stop : NULL);
-    double end = now() + 0.6;
-    for (volatile long step = 0; step % 1000 || now() < end; step++) {}
+    long begin = interrupts();
+    pthread_create(&thread, NULL, giver, unmaps ? (void *)&stop : NULL);
+    double end = now() + 3;
+    while (interrupts() - begin < 20000) {
+        if (now() > end) exit(3);
+        for (volatile int step = 0; step < 10000000; step++) {}
+    }
     stop = 1;
     pthread_join(thread, NULL);
 }
@@ -67,9 +86,11 @@ static void forks(int execs) {
     }
 }
 
-/* The same for a file: the end of most of the run. */
+/* Memory that comes without faults, and goes at the end. */
 static void exits(int children) {
-    if (!children) touch(map(768 * MIB), 768 * MIB);
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+    if (!children && mmap(NULL, 512 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) exit(3);
     for (int i = 0; i < children; i++) {
         if (fork()) continue;
         execl("/proc/self/exe", "waits", "exits", NULL);

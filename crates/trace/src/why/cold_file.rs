@@ -11,6 +11,8 @@ use crate::profile::Weighted;
 
 /// Least share of the faults whose page follows the one before, from which on a file is read in order, page by page.
 const IN_ORDER: f64 = 0.6;
+/// Fewest steps between major faults that tell how a file is read.
+const STEPS: f64 = 10.0;
 /// Least share whose page lies close behind the one before: read-ahead works.
 const AHEAD: f64 = 0.6;
 /// So close: the largest window of read-ahead that is common, bytes (Linux: read_ahead_kb, 128 to 4096).
@@ -106,11 +108,13 @@ impl Access {
         }
     }
 
-    /// Of the steps between major faults, bytes: how many, those to the next page, and those close ahead.
+    /// Of the steps between major faults: how many, those to the next page, and those close ahead. Few tell nothing: most
+    /// of the file was read ahead.
     fn of([all, next, near]: [f64; 3]) -> Self {
-        match all.max(1.0) {
-            all if next >= IN_ORDER * all => Self::Pages,
-            all if near >= AHEAD * all => Self::Ahead,
+        match all {
+            ..STEPS => Self::Ahead,
+            _ if next >= IN_ORDER * all => Self::Pages,
+            _ if near >= AHEAD * all => Self::Ahead,
             _ => Self::Random,
         }
     }

@@ -8,6 +8,10 @@ use crate::observation::{Call, What};
 
 /// Least share of the CPU time: every program ends.
 const SHARE: f64 = 0.05;
+/// The end of a process that is smaller at its peak takes other time, bytes.
+const LARGE_BYTES: u64 = 64 << 20;
+/// Most that a page takes, ns; what is beyond is other work, or a wait.
+const PAGE_NS: u64 = 500;
 /// A shorter end is no large process's, ns.
 const LONG_NS: u64 = 1_000_000;
 
@@ -22,9 +26,11 @@ pub(super) const RULE: Rule = Rule {
         ["huge pages: one page to free for 512", "memory that is used sparsely grows", "madvise(2)"],
     ],
     find: |scene| {
-        let ends = ends(scene);
+        let peak_bytes = scene.recording.observation.usage.peak_rss_bytes;
+        let most_ns = peak_bytes / scene.recording.observation.host.page_bytes.max(1) * PAGE_NS;
+        let ends: Vec<u64> = ends(scene).into_iter().map(|ns| ns.min(most_ns)).collect();
         let ns: u64 = ends.iter().sum();
-        if (ns as f64) < SHARE * scene.run.cpu_ns || ends.is_empty() {
+        if (ns as f64) < SHARE * scene.run.cpu_ns || ends.is_empty() || peak_bytes < LARGE_BYTES {
             return Vec::new();
         }
         vec![Claim {

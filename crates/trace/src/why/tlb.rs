@@ -70,6 +70,8 @@ impl Flushes {
                 _ => {}
             }
         }
+        let whole = whole(scene);
+        found.received.values_mut().for_each(|count| *count *= whole);
         found
     }
 
@@ -141,6 +143,16 @@ impl Flushes {
         };
         processes.into_iter().filter_map(claim).collect()
     }
+}
+
+/// Records of flushes, and those that the rings lost, beside the former.
+fn whole(scene: &Scene<'_>) -> f64 {
+    let observation = &scene.recording.observation;
+    let kept =
+        observation.records.iter().filter(|record| matches!(record.what, What::Flush { .. })).count() as f64;
+    let losses = observation.event_losses.iter().flatten().filter(|loss| loss.event == "TLB flush");
+    let lost: f64 = losses.map(|loss| loss.lost as f64).sum();
+    (kept + lost) / kept.max(1.0)
 }
 
 /// Whether a call takes translations away. New rights of memory that had none do not.

@@ -93,11 +93,17 @@ fn a_thread_that_faults_nothing_is_named_as_the_victim_of_another_ones_calls() {
     let mut recording = seen((0..100).flat_map(|_| round()).chain([What::Name("walker".into())]));
     let is_sender = |what: &What| matches!(what, What::Call { .. } | What::Flush { sent: true, .. });
     give(&mut recording, 2, 1, is_sender);
+    let lost = crate::observation::EventLoss { event: "TLB flush".into(), cpu: 0, lost: 200 };
+    recording.observation.event_losses = Some(vec![lost]);
     let first = of(&recording, "tlb_victim").unwrap();
-    assert_eq!((first.calls, first.share), (1_100, 0.0), "the victim's time is none of the faults'");
+    assert_eq!(
+        (first.calls, first.share),
+        (2_200, 0.0),
+        "with lost ones; the victim's time is none of the faults'"
+    );
     assert_eq!(
         (first.victims.as_slice(), first.wait_ns),
-        (&["walker (1): 1 100 flushes".to_owned()][..], 2_200_000.0)
+        (&["walker (1): 2 200 flushes".to_owned()][..], 4_400_000.0)
     );
     assert_eq!(first.caller.as_deref(), Some("madvise <- send"));
 }
@@ -223,9 +229,12 @@ fn the_end_of_a_large_process_is_named_also_where_only_its_begin_was_seen() {
     let exit = |ns| call(Call::ExitGroup, [0; 4], ns);
     let mut root = recording([exit(Some(3_000_000)), What::Exit]);
     root.observation.usage.user_ns = 10_000_000;
+    assert_eq!(of(&root, "exit_teardown"), None, "a small process");
+    root.observation.usage.peak_rss_bytes = 1 << 30;
     assert_eq!(of(&root, "exit_teardown").unwrap().call_ns, Some(3_000_000.0));
     let away = (0..2_000).flat_map(|_| [switch(true), switch(false)]);
-    let user = recording([exit(None)].into_iter().chain(away).chain([What::Exit]));
+    let mut user = recording([exit(None)].into_iter().chain(away).chain([What::Exit]));
+    user.observation.usage.peak_rss_bytes = 1 << 30;
     assert_eq!(
         of(&user, "exit_teardown").unwrap().call_ns,
         Some(2_001_000.0),
