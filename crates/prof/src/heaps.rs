@@ -135,9 +135,10 @@ impl Image {
         let headers = elf.elf_program_headers();
         let has_loader = headers.iter().any(|header| header.p_type(endian) == elf::PT_INTERP);
         let dynamic = headers.iter().find_map(|header| header.dynamic(endian, &cache).ok()?);
-        let is_pie = dynamic.into_iter().flatten().any(|entry| {
-            entry.tag(endian) == elf::DT_FLAGS_1 && entry.val(endian) & elf::DF_1_PIE.0 != 0
-        });
+        let is_pie = dynamic
+            .into_iter()
+            .flatten()
+            .any(|entry| entry.tag(endian) == elf::DT_FLAGS_1 && entry.val(endian) & elf::DF_1_PIE.0 != 0);
         let is_fixed = elf.elf_header().e_type(endian) == elf::ET_EXEC;
         let defines = |symbol: object::read::elf::ElfSymbol64<'_, '_, _, _>| {
             !symbol.is_undefined() && symbol.name().is_ok_and(|name| name == "malloc")

@@ -17,7 +17,6 @@ mod heap_top;
 mod huge_flag;
 mod java;
 mod lock;
-mod many_arenas;
 mod mmap_threshold;
 mod numpy;
 mod oversize;
@@ -160,6 +159,13 @@ enum Faults<'a> {
     These(Vec<bool>),
 }
 
+impl Mechanism {
+    /// Its faults have ended early, and nothing is to be cured.
+    pub fn is_over(&self) -> bool {
+        self.when.is_some() && self.cures.is_empty()
+    }
+}
+
 impl Faults<'_> {
     fn of_kind(kind: Kind) -> Self {
         Self::Of(Box::new(move |fault| fault.kind == kind))
@@ -226,7 +232,6 @@ pub(crate) const RULES: &[Rule] = &[
     runtime::PYTHON,
     runtime::DOTNET,
     thread_stack::RULE,
-    many_arenas::RULE,
     own_mapping::RULE,
     zero_page::RULE,
     copy::RULE,
@@ -483,9 +488,9 @@ const NEARLY_ALL: f64 = 0.97;
 
 /// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
 fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
-    // Where records were lost, silence says nothing.
+    // Where records were lost, silence says nothing, but the counter does.
     if scene.lost {
-        return None;
+        return when_of_all(scene, of);
     }
     let begin_ns = scene.run_ns.0;
     let last_ns = scene.recording.observation.records.iter().map(|record| record.time_ns).max()?;
@@ -505,6 +510,22 @@ fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
     let share = crate::measurement::Percent(sum / all);
     let at = crate::measurement::Nanos(run_ns as f64 * end as f64 / PARTS as f64);
     is_early.then(|| format!("{share} before {at}, hardly any since"))
+}
+
+/// The same of all faults, by the readings of their counter, if most of them are these.
+fn when_of_all(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
+    let levels = &scene.recording.observation.levels;
+    let last = levels.last()?;
+    let all = scene.profile.faults.iter().zip(of);
+    let (these, sum) = all.fold((0.0, 0.0), |(these, sum), (fault, of)| {
+        (these + if *of { fault.faults } else { 0.0 }, sum + fault.faults)
+    });
+    let reached = levels.iter().find(|level| level.faults as f64 >= NEARLY_ALL * last.faults as f64)?;
+    let since = |ns: u64| ns.saturating_sub(scene.run_ns.0);
+    let is_early = 2 * since(reached.time_ns) <= since(last.time_ns) && 2.0 * these >= sum && these > 0.0;
+    let share = crate::measurement::Percent(reached.faults as f64 / last.faults.max(1) as f64);
+    let at = crate::measurement::Nanos(since(reached.time_ns) as f64);
+    is_early.then(|| format!("{share} of all faults before {at}, hardly any since"))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, THREADS = 16 };
+enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 static void take(char *block, size_t bytes) { memset(block, 1, bytes); }
 
@@ -134,25 +134,6 @@ static void decays(int rounds) {
     }
 }
 
-static pthread_barrier_t barrier;
-
-static void *small_user(void *unused) {
-    char *blocks[64];
-    pthread_barrier_wait(&barrier);
-    for (int i = 0; i < 64; i++) take(blocks[i] = malloc(4 * KIB), 4 * KIB);
-    pthread_barrier_wait(&barrier);
-    return unused;
-}
-
-static void arenas(int rounds, int threads) {
-    pthread_t all[THREADS];
-    pthread_barrier_init(&barrier, NULL, threads);
-    for (int i = 0; i < rounds / 10 + 1; i++) {
-        for (int t = 0; t < threads; t++) pthread_create(&all[t], NULL, small_user, NULL);
-        for (int t = 0; t < threads; t++) pthread_join(all[t], NULL);
-    }
-}
-
 int main(int argc, char **argv) {
     int rounds = argc > 2 ? atoi(argv[2]) : 30;
     const char *name = argc > 1 ? argv[1] : "";
@@ -170,8 +151,6 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB)), pthread_join(thread, NULL);
         compute(600);
     }
-    else if (!strcmp(name, "arenas")) arenas(rounds, THREADS);
-    else if (!strcmp(name, "arenas_of_9")) arenas(rounds, 9);
     else return 2;
     return 0;
 }

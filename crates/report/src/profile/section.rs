@@ -5,6 +5,7 @@ use faultless_trace::findings::{Beyond, Findings, LockWaits, Next, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, SiteRow, Sites};
 use faultless_trace::stat::Interval;
+use faultless_trace::why::Mechanism;
 
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
@@ -260,9 +261,10 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     headed("What to do", palette, lines)
 }
 
-/// Whether who gives memory back was recorded, and what costs most has a cure.
+/// Whether who gives memory back was recorded, and what costs most has a cure, or is over.
 fn is_explained(findings: &Findings) -> bool {
-    findings.giving_ns.is_some() && findings.mechanisms.first().is_some_and(|first| !first.cures.is_empty())
+    let is_told = |first: &Mechanism| first.is_over() || !first.cures.is_empty();
+    findings.giving_ns.is_some() && findings.mechanisms.first().is_some_and(is_told)
 }
 
 /// `No cure known for these 3 sites: fill (fill.c:12), read, parse: pages of files.`

@@ -54,7 +54,7 @@ pub(super) fn answer(findings: &Findings) -> String {
         ));
     }
     let is_cured = findings.giving_ns.is_some()
-        && findings.mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty());
+        && findings.mechanisms.iter().any(|mechanism| mechanism.is_over() || !mechanism.cures.is_empty());
     if let Some(why) = findings.no_cure.as_ref().filter(|_| !is_cured) {
         answer.push_str(&format!("; no site qualifies for a cure: {}", plain(why)));
     }

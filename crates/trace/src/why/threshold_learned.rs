@@ -52,7 +52,9 @@ pub(super) const RULE: Rule = Rule {
         // The blocks that it learned from as well.
         let mapped = |index: usize| {
             let maker = scene.given.made_by[index].map(|maker| &scene.given.makers[maker as usize]);
-            maker.is_some_and(|maker| maker.owner == Owner::Malloc && maker.call == Call::Mmap && !maker.is_arena())
+            maker.is_some_and(|maker| {
+                maker.owner == Owner::Malloc && maker.call == Call::Mmap && !maker.is_arena()
+            })
         };
         let (these, _) = scene.faults_of(|index, fault| {
             let giver = scene.given.causes[index];
