@@ -42,6 +42,8 @@ use given::{Caller, Given};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
+/// From this share of the CPU time on a start is not passed over.
+const MUCH: f64 = 0.1;
 /// Most of them that are shown.
 const SHOWN: usize = 6;
 /// Below this share of its length a block is used sparsely.
@@ -160,9 +162,9 @@ enum Faults<'a> {
 }
 
 impl Mechanism {
-    /// Its faults have ended early, and nothing is to be cured.
+    /// Its faults have ended early, and it has no cure. Where it takes much, huge pages may be worth a try.
     pub fn is_over(&self) -> bool {
-        self.when.is_some() && self.cures.is_empty()
+        self.when.is_some() && self.cures.is_empty() && self.share < MUCH
     }
 }
 
@@ -440,7 +442,8 @@ fn mechanism(
     let peak_bytes = if usage.peak_rss_bytes > 0 { usage.peak_rss_bytes as f64 } else { f64::INFINITY };
     let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
     let when = when(scene, of);
-    let (what, cures) = match claim.early.filter(|_| when.is_some()) {
+    let is_start = when.as_ref().is_some_and(|when| when.is_start);
+    let (what, cures) = match claim.early.filter(|_| is_start) {
         Some(early) => (early, Vec::new()),
         None => (claim.what, claim.cures),
     };
@@ -468,7 +471,7 @@ fn mechanism(
         cycled_bytes_per_s: per_s(cycled),
         taken_in: places(&sites),
         caller: claim.caller,
-        when,
+        when: when.map(|when| when.text),
         cures: cures.collect(),
     })
 }
@@ -486,8 +489,29 @@ const PARTS: usize = 64;
 /// Share of the faults that is nearly all of them.
 const NEARLY_ALL: f64 = 0.97;
 
-/// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
-fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
+/// When faults happen that do not go on to the end.
+struct When {
+    /// `97 % before 0.4 s, hardly any since`.
+    text: String,
+    /// That is in the first half of the run.
+    is_start: bool,
+}
+
+impl When {
+    /// `at`: the part of the run, 0 to 1, by whose end this share of the faults of `what` have happened.
+    fn new(share: f64, what: &str, at: f64, run_ns: u64) -> Option<Self> {
+        let share = crate::measurement::Percent(share);
+        let time = crate::measurement::Nanos(run_ns as f64 * at);
+        let text = format!("{share}{what} before {time}, hardly any since");
+        (at <= EARLY).then_some(Self { text, is_start: at <= 0.5 })
+    }
+}
+
+/// A part of the run is worth a word up to here.
+const EARLY: f64 = 0.75;
+
+/// When these faults happen, if they end early.
+fn when(scene: &Scene<'_>, of: &[bool]) -> Option<When> {
     // Where records were lost, silence says nothing, but the counter does.
     if scene.lost {
         return when_of_all(scene, of);
@@ -506,14 +530,11 @@ fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
         sum += part;
         sum >= NEARLY_ALL * all
     })? + 1;
-    let is_early = all > 0.0 && end * 2 <= PARTS;
-    let share = crate::measurement::Percent(sum / all);
-    let at = crate::measurement::Nanos(run_ns as f64 * end as f64 / PARTS as f64);
-    is_early.then(|| format!("{share} before {at}, hardly any since"))
+    if all > 0.0 { When::new(sum / all, "", end as f64 / PARTS as f64, run_ns) } else { None }
 }
 
 /// The same of all faults, by the readings of their counter, if most of them are these.
-fn when_of_all(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
+fn when_of_all(scene: &Scene<'_>, of: &[bool]) -> Option<When> {
     let levels = &scene.recording.observation.levels;
     let last = levels.last()?;
     let all = scene.profile.faults.iter().zip(of);
@@ -522,10 +543,10 @@ fn when_of_all(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
     });
     let reached = levels.iter().find(|level| level.faults as f64 >= NEARLY_ALL * last.faults as f64)?;
     let since = |ns: u64| ns.saturating_sub(scene.run_ns.0);
-    let is_early = 2 * since(reached.time_ns) <= since(last.time_ns) && 2.0 * these >= sum && these > 0.0;
-    let share = crate::measurement::Percent(reached.faults as f64 / last.faults.max(1) as f64);
-    let at = crate::measurement::Nanos(since(reached.time_ns) as f64);
-    is_early.then(|| format!("{share} of all faults before {at}, hardly any since"))
+    let share = reached.faults as f64 / last.faults.max(1) as f64;
+    let run_ns = since(last.time_ns).max(1);
+    let at = since(reached.time_ns) as f64 / run_ns as f64;
+    if 2.0 * these >= sum && these > 0.0 { When::new(share, " of all faults", at, run_ns) } else { None }
 }
 
 #[cfg(test)]

@@ -110,12 +110,12 @@ static void learned(size_t bytes, int rounds) {
         take(block, i < 4 ? bytes : 4096);
         free(block);
     }
-    compute(300);
+    compute(1500);
 }
 
 static void starts(int rounds) {
-    take(malloc(2 * MIB * rounds), 2 * MIB * rounds);
-    compute(600);
+    take(malloc(MIB / 2 * rounds), MIB / 2 * rounds);
+    compute(1500);
 }
 
 static void *keeper(void *bytes) {
@@ -128,9 +128,9 @@ static void decays(int rounds) {
     char *buffer = NULL;
     size_t has = 0;
     for (int i = 0; i < 40; i++) {
-        size_t len = (size_t)(1 + rand() % 8) * MIB * rounds / 8;
+        size_t len = (size_t)(1 + rand() % 8) * MIB * rounds / 32;
         if (len > has) buffer = realloc(buffer, has = len), take(buffer, has);
-        compute(15);
+        compute(40);
     }
 }
 
@@ -148,8 +148,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "starts")) starts(rounds);
     else if (!strcmp(name, "decays")) decays(rounds);
     else if (!strcmp(name, "keeper")) {
-        for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB)), pthread_join(thread, NULL);
-        compute(600);
+        for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB / 4)), pthread_join(thread, NULL);
+        compute(1500);
     }
     else return 2;
     return 0;
