@@ -78,7 +78,7 @@ pub(crate) fn cost(mechanism: &Mechanism) -> String {
     match mechanism.calls {
         0 => {}
         _ if mechanism.per_s >= 1.5 => {
-            parts.push(format!("{least}{} times a second", Count(mechanism.per_s as u64)));
+            parts.push(format!("{least}{} times a second", Count(mechanism.per_s.round() as u64)));
         }
         calls => parts.push(format!("{least}{}", Count(calls).of("call"))),
     }

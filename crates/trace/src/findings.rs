@@ -321,13 +321,16 @@ impl Findings {
 
 /// What to do next; `None` if nothing takes time.
 fn next(mechanisms: &[Mechanism]) -> Option<Next> {
-    mechanisms.first()?;
-    Some(if mechanisms.iter().any(Mechanism::can_be_tried) { Next::Advise } else { Next::Tree })
+    let first = mechanisms.first()?;
+    match mechanisms.iter().any(Mechanism::can_be_tried) {
+        true => Some(Next::Advise),
+        false => (!first.is_over()).then_some(Next::Tree),
+    }
 }
 
 /// The reason if no mechanism has a cure, of so many recorded faults of all.
 fn no_cure(mechanisms: &[Mechanism], records: u64, faults: u64) -> Option<String> {
-    if mechanisms.iter().any(|mechanism| !mechanism.cures.is_empty()) {
+    if mechanisms.iter().any(|mechanism| mechanism.is_over() || !mechanism.cures.is_empty()) {
         return None;
     }
     if records < JUDGED_RECORDS.min(faults) {

@@ -23,7 +23,6 @@ mod huge_flag;
 mod java;
 mod khugepaged;
 mod lock;
-mod many_arenas;
 mod mmap_threshold;
 mod numpy;
 mod oversize;
@@ -42,6 +41,7 @@ mod threshold_learned;
 mod tlb;
 mod userfaultfd;
 mod v8;
+mod when;
 mod zero_page;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,8 @@ use given::{Caller, Given};
 const SHOWN_SHARE: f64 = 0.01;
 /// Share of the CPU time from which on a mechanism is worth a trial.
 pub const TRIED_FROM: f64 = 0.02;
+/// From this share of the CPU time on a start is not passed over.
+const MUCH: f64 = 0.1;
 /// Most of them that are shown.
 const SHOWN: usize = 6;
 /// Below this share of its length a block is used sparsely.
@@ -113,7 +115,7 @@ impl Mechanism {
     /// Whether `faultless advise` has a cure that acts on it, and it takes enough time for a trial.
     pub fn can_be_tried(&self) -> bool {
         let has_variable = || self.cures.iter().any(|cure| cure.variable.is_some());
-        self.share >= TRIED_FROM && (has_variable() || self.id == fresh::RULE.id)
+        self.share >= TRIED_FROM && !self.is_over() && (has_variable() || self.id == fresh::RULE.id)
     }
 }
 
@@ -208,6 +210,13 @@ enum Faults<'a> {
     These(Vec<bool>),
 }
 
+impl Mechanism {
+    /// Its faults have ended early, and it has no cure. Where it takes much, huge pages may be worth a try.
+    pub fn is_over(&self) -> bool {
+        self.when.is_some() && self.cures.is_empty() && self.share < MUCH
+    }
+}
+
 impl Faults<'_> {
     fn of_kind(kind: Kind) -> Self {
         Self::Of(Box::new(move |fault| fault.kind == kind))
@@ -275,7 +284,6 @@ pub(crate) const RULES: &[Rule] = &[
     runtime::PYTHON,
     runtime::DOTNET,
     thread_stack::RULE,
-    many_arenas::RULE,
     own_mapping::RULE,
     zero_page::RULE,
     copy::RULE,
@@ -505,8 +513,9 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
     let usage = &scene.recording.observation.usage;
     let peak_bytes = if usage.peak_rss_bytes > 0 { usage.peak_rss_bytes as f64 } else { f64::INFINITY };
     let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
-    let when = when(scene, of);
-    let (what, cures) = match claim.early.filter(|_| when.is_some()) {
+    let when = when::when(scene, of);
+    let is_start = when.as_ref().is_some_and(|when| when.is_start);
+    let (what, cures) = match claim.early.filter(|_| is_start) {
         Some(early) => (early, Vec::new()),
         None => (claim.what, claim.cures),
     };
@@ -537,7 +546,7 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
         victims: claim.victims,
         grown_bytes: claim.grown_bytes,
         caller: claim.caller,
-        when,
+        when: when.map(|when| when.text),
         cures: cures.collect(),
     })
 }
@@ -548,37 +557,6 @@ fn places(sites: &Sites) -> Vec<String> {
     let weighty = sites.rows.iter().filter(|row| row.label != NO_STACK && row.time_ns.value > 0.1 * all);
     let label = |row: &SiteRow| named(&row.label, row.place.as_deref());
     weighty.take(PLACES).map(label).collect()
-}
-
-/// Parts of the run that [`when`] looks at.
-const PARTS: usize = 64;
-/// Share of the faults that is nearly all of them.
-const NEARLY_ALL: f64 = 0.97;
-
-/// `97 % before 0.4 s, hardly any since`, if that is in the first half of the run.
-fn when(scene: &Scene<'_>, of: &[bool]) -> Option<String> {
-    // Where records were lost, silence says nothing.
-    if scene.run.lost {
-        return None;
-    }
-    let begin_ns = scene.run.run_ns.0;
-    let last_ns = scene.recording.observation.records.iter().map(|record| record.time_ns).max()?;
-    let run_ns = last_ns.saturating_sub(begin_ns);
-    let mut parts = [0.0; PARTS];
-    for (fault, _) in scene.profile.faults.iter().zip(of).filter(|(_, of)| **of) {
-        let at = fault.time_ns.saturating_sub(begin_ns) as f64 / run_ns.max(1) as f64;
-        parts[((at * PARTS as f64) as usize).min(PARTS - 1)] += fault.faults;
-    }
-    let all: f64 = parts.iter().sum();
-    let mut sum = 0.0;
-    let end = parts.iter().position(|part| {
-        sum += part;
-        sum >= NEARLY_ALL * all
-    })? + 1;
-    let is_early = all > 0.0 && end * 2 <= PARTS;
-    let share = crate::measurement::Percent(sum / all);
-    let at = crate::measurement::Nanos(run_ns as f64 * end as f64 / PARTS as f64);
-    is_early.then(|| format!("{share} before {at}, hardly any since"))
 }
 
 #[cfg(test)]

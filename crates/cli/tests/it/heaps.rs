@@ -10,7 +10,7 @@ use crate::interposed::{compile, compile_with};
 use crate::{FAULTLESS, machine, text};
 
 /// Program, its mechanism, and parts of what is said of it, of its caller, and of its cure; no cure if that is empty.
-const PROGRAMS: [[&str; 5]; 15] = [
+const PROGRAMS: [[&str; 5]; 13] = [
     ["grow_copy", "growth_by_copy", "copies", "munmap <- ", "reserve"],
     ["grow_map", "growth_by_copy", "copies", "munmap <- grow_map", "reserve"],
     ["populate_none", "populate", "PROT_NONE", "mmap <- populate", "POPULATE_WRITE"],
@@ -24,8 +24,6 @@ const PROGRAMS: [[&str; 5]; 15] = [
     ["starts", "first_touch", "nothing to cure", "", ""],
     ["keeper", "first_touch", "nothing to cure", "", ""],
     ["decays", "first_touch", "nothing to cure", "", ""],
-    ["arenas", "many_arenas", "arenas", "", "arena_max"],
-    ["arenas_of_9", "many_arenas", "arenas", "", "arena_max"],
 ];
 
 /// `report --json` of a recording of these words under this environment, and the text of `report`.

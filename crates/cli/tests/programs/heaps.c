@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, THREADS = 16 };
+enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 static void take(char *block, size_t bytes) { memset(block, 1, bytes); }
 
@@ -110,12 +110,12 @@ static void learned(size_t bytes, int rounds) {
         take(block, i < 4 ? bytes : 4096);
         free(block);
     }
-    compute(300);
+    compute(1500);
 }
 
 static void starts(int rounds) {
-    take(malloc(2 * MIB * rounds), 2 * MIB * rounds);
-    compute(600);
+    take(malloc(MIB / 2 * rounds), MIB / 2 * rounds);
+    compute(1500);
 }
 
 static void *keeper(void *bytes) {
@@ -128,28 +128,9 @@ static void decays(int rounds) {
     char *buffer = NULL;
     size_t has = 0;
     for (int i = 0; i < 40; i++) {
-        size_t len = (size_t)(1 + rand() % 8) * MIB * rounds / 8;
+        size_t len = (size_t)(1 + rand() % 8) * MIB * rounds / 32;
         if (len > has) buffer = realloc(buffer, has = len), take(buffer, has);
-        compute(15);
-    }
-}
-
-static pthread_barrier_t barrier;
-
-static void *small_user(void *unused) {
-    char *blocks[64];
-    pthread_barrier_wait(&barrier);
-    for (int i = 0; i < 64; i++) take(blocks[i] = malloc(4 * KIB), 4 * KIB);
-    pthread_barrier_wait(&barrier);
-    return unused;
-}
-
-static void arenas(int rounds, int threads) {
-    pthread_t all[THREADS];
-    pthread_barrier_init(&barrier, NULL, threads);
-    for (int i = 0; i < rounds / 10 + 1; i++) {
-        for (int t = 0; t < threads; t++) pthread_create(&all[t], NULL, small_user, NULL);
-        for (int t = 0; t < threads; t++) pthread_join(all[t], NULL);
+        compute(40);
     }
 }
 
@@ -167,11 +148,9 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "starts")) starts(rounds);
     else if (!strcmp(name, "decays")) decays(rounds);
     else if (!strcmp(name, "keeper")) {
-        for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB)), pthread_join(thread, NULL);
-        compute(600);
+        for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB / 4)), pthread_join(thread, NULL);
+        compute(1500);
     }
-    else if (!strcmp(name, "arenas")) arenas(rounds, THREADS);
-    else if (!strcmp(name, "arenas_of_9")) arenas(rounds, 9);
     else return 2;
     return 0;
 }

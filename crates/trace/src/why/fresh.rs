@@ -39,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
         vec![Claim {
             what: what.to_owned(),
             early: Some(
-                "start: memory is touched for the first time, and hardly any later; nothing to cure"
+                "start: memory is touched for the first time, and hardly any later; nothing to cure, unless huge pages fit"
                     .to_owned(),
             ),
             faults: Faults::Of(Box::new(|fault| fault.kind.is_fresh())),

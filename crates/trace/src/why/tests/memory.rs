@@ -215,14 +215,17 @@ fn the_java_heap_is_known_by_who_mapped_it() {
 }
 
 #[test]
-fn many_threads_that_do_little_have_an_arena_each() {
-    let mut events = Vec::new();
-    for arena in 0..12 {
-        let at = AT + arena * 4 * MIB;
-        events.push(mmap(at, 128 * MIB, NONE, PRIVATE));
-        events.extend(touches(at, 0..20));
-    }
-    events.push(call(Call::Mprotect, [0; 4], 0));
-    let found = first(events);
-    assert!(found.id == "many_arenas" && found.what.contains("12 arenas"), "{found:?}");
+fn the_counter_tells_an_early_end_where_records_were_lost() {
+    let mut recording = recording((0..200).flat_map(touch).chain([call(Call::Mprotect, [0; 4], 0)]));
+    recording.losses.push(crate::recording::Loss { cpu: Some(0), begin_ns: 1, end_ns: 2, lost: 50 });
+    let level = |time_ns, faults| crate::observation::Level { time_ns, faults, anon_bytes: 0 };
+    recording.observation.levels = vec![level(1000, 100), level(20_000, 245), level(400_000, 250)];
+    let early = first_of(recording.clone());
+    assert!(
+        early.what.contains("nothing to cure") && early.when.unwrap().contains("98 % of all faults before"),
+        "{}",
+        early.what
+    );
+    recording.observation.levels[1].faults = 200;
+    assert_eq!(first_of(recording).when, None);
 }
