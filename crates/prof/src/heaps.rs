@@ -172,9 +172,9 @@ impl Constants<'_> {
         const HASH: usize = 40;
         memmem::find_iter(self.0, "-g").find_map(|at| {
             let hash = self.0.get(at + 2..at + 2 + HASH)?;
-            let begin = self.0[..at].iter().rposition(|&byte| byte == 0)? + 1;
-            let before =
-                std::str::from_utf8(&self.0[begin..at]).ok().filter(|text| text.len() < VERSION_LEN)?;
+            let near = &self.0[at.saturating_sub(VERSION_LEN)..at];
+            let begin = near.iter().rposition(|&byte| byte == 0)? + 1;
+            let before = std::str::from_utf8(&near[begin..]).ok()?;
             let (version, count) = before.split_once('-')?;
             let is_it = hash.iter().all(u8::is_ascii_hexdigit)
                 && count.bytes().all(|byte| byte.is_ascii_digit())
@@ -187,7 +187,8 @@ impl Constants<'_> {
     /// The whole string that ends so.
     fn ends_with_nul(&self, end: &str) -> Option<String> {
         let at = memmem::find(self.0, format!("{end}\0").as_bytes())?;
-        let begin = self.0[..at].iter().rposition(|&byte| byte == 0)? + 1;
+        let from = at.saturating_sub(VERSION_LEN);
+        let begin = from + self.0[from..at].iter().rposition(|&byte| byte == 0)? + 1;
         let whole = std::str::from_utf8(&self.0[begin..at + end.len()]).ok()?;
         let is_variable = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
         whole.bytes().all(is_variable).then(|| whole.to_owned())
@@ -270,11 +271,11 @@ mod tests {
 
     #[test]
     fn constants_tell_jemalloc_with_its_version_and_its_variable() {
-        let constants = b"\0x-g12\0005.3.0-1-ge13ca993e8ccb9ba9847cc330696e02839f328f7\0_RJEM_MALLOC_CONF\0";
+        let constants = b"\0x-g12\05.3.0-1-ge13ca993e8ccb9ba9847cc330696e02839f328f7\0_RJEM_MALLOC_CONF\0";
         let constants = Constants(constants);
         assert_eq!(constants.jemalloc().as_deref(), Some("5.3.0"));
         assert_eq!(constants.ends_with_nul("MALLOC_CONF").as_deref(), Some("_RJEM_MALLOC_CONF"));
-        let unknown = Constants(b"\0000.0.0-0-g0000000000000000000000000000000000000000\0");
+        let unknown = Constants(b"\00.0.0-0-g0000000000000000000000000000000000000000\0");
         assert_eq!((unknown.jemalloc(), unknown.ends_with_nul("MALLOC_CONF")), (None, None));
     }
 
