@@ -128,12 +128,12 @@ static void trained_by_one(void) {
 
 static pthread_barrier_t all;
 
-/* A little in an arena of its own. */
+/* A little in an arena of its own, below its trim threshold. */
 static void *little(void *unused) {
-    char *blocks[40];
-    for (int b = 0; b < 40; b++) take(blocks[b] = malloc(8 * KIB), 8 * KIB);
+    char *blocks[20];
+    for (int b = 0; b < 20; b++) take(blocks[b] = malloc(4 * KIB), 4 * KIB);
     pthread_barrier_wait(&all);
-    for (int b = 0; b < 40; b++) give(blocks[b]);
+    for (int b = 0; b < 20; b++) give(blocks[b]);
     return unused;
 }
 
@@ -168,17 +168,24 @@ static void threads_a_batch(void) { stacks(600 * KIB, 6, 150); }
 
 /* ---- a request for huge pages on the heap ---- */
 
-static void flag(size_t table, int tables) {
-    mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    size_t bytes = table * tables;
+__attribute__((noinline)) static void advised_block(size_t bytes) {
     char *block = malloc(bytes), *aligned = (char *)(((uintptr_t)block + 2 * MIB) & -(uintptr_t)(2 * MIB));
     madvise(aligned, bytes - 4 * MIB, MADV_HUGEPAGE);
     block[0] = 1;
     give(block);
+}
+
+__attribute__((noinline)) static void sparse_tables(size_t table, int tables) {
     for (int t = 0; t < tables; t++) {
         char *sparse = malloc(table - 64);
         sparse[table / 2] = 1;
     }
+}
+
+static void flag(size_t table, int tables) {
+    mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    advised_block(table * tables);
+    sparse_tables(table, tables);
 }
 
 static void flag_of_a_buffer(void) { flag(2 * MIB, 300); }

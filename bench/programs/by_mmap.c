@@ -156,7 +156,7 @@ static void shared_file(void) {
 
 static volatile int is_over;
 static char *region;
-enum { REGION = 400 * MIB };
+enum { REGION = 200 * MIB, PART = 64 * MIB };
 
 static void beside(void *(*other)(void *), void (*work)(void)) {
     pthread_t thread;
@@ -166,25 +166,15 @@ static void beside(void *(*other)(void *), void (*work)(void)) {
     pthread_join(thread, NULL);
 }
 
-/* Splits the mapping that the other thread fills, and joins it again. */
-static void *protects(void *unused) {
-    while (!is_over) {
-        mprotect(region + REGION - 64 * MIB, 32 * MIB, PROT_READ);
-        mprotect(region + REGION - 64 * MIB, 32 * MIB, PROT_READ | PROT_WRITE);
-    }
-    return unused;
+/* Splits the mapping that the other thread fills, and joins it again: each call changes many pages under the lock. */
+static void protects(int rights) {
+    char *part = region + REGION - PART;
+    while (!is_over) mprotect(part, PART / 2, rights), mprotect(part, PART / 2, PROT_READ | PROT_WRITE);
 }
 
-static void *unmaps(void *unused) {
-    for (size_t at = REGION - PAGE; !is_over && at > REGION - 100 * MIB; at -= PAGE) munmap(region + at, PAGE);
-    return unused;
-}
-
-static void fill_region(void) {
-    for (int i = 0; i < 3; i++) touch(region, REGION - 100 * MIB, 1), madvise(region, REGION - 100 * MIB, MADV_DONTNEED);
-}
-
-static void fill_once(void) { touch(region, REGION - 100 * MIB, 1); }
+static void *to_read(void *unused) { return protects(PROT_READ), unused; }
+static void *to_nothing(void *unused) { return protects(PROT_NONE), unused; }
+static void fill_region(void) { touch(region, 32 * MIB, 1); }
 
 static void spin(void) {
     unsigned long x = 1;
@@ -205,8 +195,14 @@ static void *moves(void *pages) {
 static void *moves_one(void *unused) { return (void)unused, moves((void *)1); }
 static void *moves_some(void *unused) { return (void)unused, moves((void *)16); }
 
-static void writer_protects(void) { region = map_base(REGION), beside(protects, fill_region); }
-static void writer_unmaps(void) { region = map_base(REGION), beside(unmaps, fill_once); }
+static void writer(void *(*writer)(void *)) {
+    region = map_base(REGION);
+    touch(region + REGION - PART, PART, 1);
+    beside(writer, fill_region);
+}
+
+static void writer_protects(void) { writer(to_read); }
+static void writer_forbids(void) { writer(to_nothing); }
 static void victim(void) { beside(moves_one, spin); }
 static void victim_of_more(void) { beside(moves_some, spin); }
 
@@ -246,7 +242,7 @@ int main(int count, char **words) {
         {"populate-too-early", populate_too_early}, {"child-writes", child_writes}, {"snapshot", snapshot}, {"fork-and-end", fork_and_end},
         {"fork-and-execute", fork_and_execute}, {"file-read", file_read}, {"file-copied", file_copied}, {"cold-in-order", cold_in_order},
         {"cold-at-random", cold_at_random}, {"shared", shared}, {"shared-file", shared_file}, {"writer-protects", writer_protects},
-        {"writer-unmaps", writer_unmaps}, {"victim", victim}, {"victim-of-more", victim_of_more}, {"filled-by-copies", filled_by_copies},
+        {"writer-forbids", writer_forbids}, {"victim", victim}, {"victim-of-more", victim_of_more}, {"filled-by-copies", filled_by_copies},
         {"filled-by-zeroes", filled_by_zeroes}};
     for (size_t at = 0; at < sizeof programs / sizeof *programs; at++)
         if (count > 1 && !strcmp(words[1], programs[at].name)) return programs[at].run(), 0;

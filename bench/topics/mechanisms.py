@@ -74,7 +74,7 @@ PROGRAMS_WITH = [
     Program("cold-in-order", "cold_file", "./by_mmap cold-in-order", ("file_pages",)),
     Program("cold-at-random", "cold_file", "./by_mmap cold-at-random", ("file_pages",)),
     Program("writer-protects", "mmap_lock_writer", "./by_mmap writer-protects", ("own_mapping", "first_touch", "tlb_victim", "exit_teardown")),
-    Program("writer-unmaps", "mmap_lock_writer", "./by_mmap writer-unmaps", ("own_mapping", "first_touch", "tlb_victim", "exit_teardown")),
+    Program("writer-forbids", "mmap_lock_writer", "./by_mmap writer-forbids", ("own_mapping", "first_touch", "tlb_victim", "exit_teardown")),
     Program("victim", "tlb_victim", "./by_mmap victim", ("mmap_lock_writer", "own_mapping")),
     Program("victim-of-more", "tlb_victim", "./by_mmap victim-of-more", ("mmap_lock_writer", "own_mapping")),
     Program("filled-by-copies", "userfaultfd", "./by_mmap filled-by-copies"),
