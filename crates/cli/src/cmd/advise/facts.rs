@@ -43,7 +43,7 @@ pub(super) struct Facts {
     /// Whether transparent huge pages are available on request.
     pub(super) thp: bool,
     /// /sys is hidden, so huge pages are unknown.
-    sys_hidden: bool,
+    pub(super) sys_hidden: bool,
     /// Why no library that is preloaded acts in the program: a clause. `None` if it acts.
     pub(super) immune: Option<String>,
     pub(super) runtimes: HashSet<Runtime>,
