@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -86,19 +85,6 @@ static void forks(int execs) {
     }
 }
 
-/* Memory that comes without faults, and goes at the end. */
-static void exits(int children) {
-    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-    if (!children && mmap(NULL, 512 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) exit(3);
-    for (int i = 0; i < children; i++) {
-        if (fork()) continue;
-        execl("/proc/self/exe", "waits", "exits", NULL);
-        _exit(127);
-    }
-    while (wait(NULL) > 0) {}
-}
-
 /* A file that is not in memory, read page by page: in order, or not. */
 static void cold(const char *path, int random, int advice) {
     size_t bytes = 48 * MIB, pages = bytes / PAGE;
@@ -170,8 +156,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "munmap")) victim(1);
     else if (!strcmp(name, "forks")) forks(0);
     else if (!strcmp(name, "spawns")) forks(1);
-    else if (!strcmp(name, "exits")) exits(0);
-    else if (!strcmp(name, "children_exit")) exits(2);
     else if (!strcmp(name, "in_order")) cold(path, 0, MADV_RANDOM);
     else if (!strcmp(name, "ahead")) cold(path, 0, MADV_NORMAL);
     else if (!strcmp(name, "at_random")) cold(path, 1, MADV_RANDOM);
