@@ -7,7 +7,6 @@ use faultless_wants as wants;
 use serde_json::Value;
 
 use crate::interposed::compile;
-use crate::interposed::group::MemoryGroup;
 use crate::{FAULTLESS, machine, text};
 
 /// Who records.
@@ -107,31 +106,4 @@ fn files_that_are_not_in_memory_are_named_by_how_they_are_read() {
 #[test]
 fn memory_that_another_thread_fills_is_named() {
     check(&[As::Root, As::User], &FILLED, "userfaultfd");
-}
-
-#[test]
-fn a_control_group_at_its_limit_is_named() {
-    if !machine::recorder() || !machine::root("only root can make a control group") {
-        return;
-    }
-    let group = match MemoryGroup::new(96 << 20) {
-        Ok(group) => group,
-        Err(why) => return wants::missing_feature("memory control groups", why),
-    };
-    let Some(folder) = folder() else { return };
-    for name in ["touches_file", "writes_file"] {
-        // The recorder has to be in the group as well: it reads its counters.
-        let script = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.path().display());
-        let words =
-            ["-c", &script, "sh", "./faultless", "record", "-o", "group.trace", "--", "./waits", name];
-        let record = Command::new("sh").args(words).current_dir(folder.path()).output().unwrap();
-        assert_eq!(record.status.code(), Some(0), "{name}: {}", text(&record.stderr));
-        let report = run(folder.path(), As::Root, &["report", "--json", "group.trace"]);
-        let found: Value = serde_json::from_slice(&report.stdout).unwrap();
-        let is_named = |mechanism: &Value| {
-            mechanism["id"] == "direct_reclaim" && mechanism["what"].to_string().contains("control group")
-        };
-        let mechanisms = found["mechanisms"].as_array().cloned().unwrap_or_default();
-        assert!(mechanisms.iter().any(is_named), "{name}: {mechanisms:#?}");
-    }
 }

@@ -130,26 +130,6 @@ static void filled(int copies) {
     touch(piece, 16 * MIB);
 }
 
-/* More than the control group may have: pages of a file in turn, or a file that is written. */
-static void limited(const char *path, int writes) {
-    size_t bytes = 192 * MIB;
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (ftruncate(fd, bytes)) exit(3);
-    char *piece = malloc(MIB);
-    memset(piece, 1, MIB);
-    touch(map(40 * MIB), 40 * MIB);
-    for (int round = 0; round < 2; round++) {
-        if (writes) {
-            for (size_t at = 0; at < bytes; at += MIB) if (pwrite(fd, piece, MIB, at) != MIB) exit(3);
-        } else {
-            char *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            touch(file, bytes);
-            munmap(file, bytes);
-        }
-    }
-    unlink(path);
-}
-
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "", *path = argc > 2 ? argv[2] : "waits.data";
     if (!strcmp(name, "madvise")) victim(0);
@@ -161,8 +141,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "at_random")) cold(path, 1, MADV_RANDOM);
     else if (!strcmp(name, "copied")) filled(1);
     else if (!strcmp(name, "zeroed")) filled(0);
-    else if (!strcmp(name, "touches_file")) limited(path, 0);
-    else if (!strcmp(name, "writes_file")) limited(path, 1);
     else return 2;
     return 0;
 }
