@@ -11,7 +11,6 @@ mod cold_file;
 mod cold_guest;
 mod compaction;
 mod copy;
-mod exit;
 mod file_pages;
 mod fork;
 mod fresh;
@@ -299,7 +298,6 @@ pub(crate) const RULES: &[Rule] = &[
     lock::RULE,
     tlb::RULE,
     fork::RULE,
-    exit::RULE,
 ];
 
 impl Scene<'_> {

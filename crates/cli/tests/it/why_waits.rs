@@ -7,7 +7,6 @@ use faultless_wants as wants;
 use serde_json::Value;
 
 use crate::interposed::compile;
-use crate::interposed::group::MemoryGroup;
 use crate::{FAULTLESS, machine, text};
 
 /// Who records.
@@ -21,13 +20,9 @@ enum As {
 type Program = (&'static str, &'static str, &'static str);
 
 /// Those of which a user's recording tells as much as root's.
-const BOTH: [Program; 4] = [
-    ("forks", "fork_page_tables", "frozen"),
-    ("spawns", "fork_page_tables", "frozen"),
-    ("exits", "exit_teardown", "each"),
-    ("children_exit", "exit_teardown", "each"),
-];
-/// Those of which a user's recording tells a bound, at most.
+const FORKS: [Program; 2] =
+    [("forks", "fork_page_tables", "frozen"), ("spawns", "fork_page_tables", "frozen")];
+/// A user's recording bounds them, if both threads run at its calls.
 const VICTIMS: [Program; 2] =
     [("madvise", "tlb_victim", "madvise <- giver"), ("munmap", "tlb_victim", "munmap <- giver")];
 const DISK: [Program; 3] = [
@@ -98,8 +93,8 @@ fn check(all: &[As], programs: &[Program], needs: &str) {
 }
 
 #[test]
-fn victims_forks_and_ends_are_named_to_root_and_to_users() {
-    check(&[As::Root, As::User], &BOTH, "memory");
+fn victims_and_forks_are_named() {
+    check(&[As::Root, As::User], &FORKS, "ptrace");
     check(&[As::Root], &VICTIMS, "two processors");
 }
 
@@ -111,31 +106,4 @@ fn files_that_are_not_in_memory_are_named_by_how_they_are_read() {
 #[test]
 fn memory_that_another_thread_fills_is_named() {
     check(&[As::Root, As::User], &FILLED, "userfaultfd");
-}
-
-#[test]
-fn a_control_group_at_its_limit_is_named() {
-    if !machine::recorder() || !machine::root("only root can make a control group") {
-        return;
-    }
-    let group = match MemoryGroup::new(96 << 20) {
-        Ok(group) => group,
-        Err(why) => return wants::missing_feature("memory control groups", why),
-    };
-    let Some(folder) = folder() else { return };
-    for name in ["touches_file", "writes_file"] {
-        // The recorder has to be in the group as well: it reads its counters.
-        let script = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.path().display());
-        let words =
-            ["-c", &script, "sh", "./faultless", "record", "-o", "group.trace", "--", "./waits", name];
-        let record = Command::new("sh").args(words).current_dir(folder.path()).output().unwrap();
-        assert_eq!(record.status.code(), Some(0), "{name}: {}", text(&record.stderr));
-        let report = run(folder.path(), As::Root, &["report", "--json", "group.trace"]);
-        let found: Value = serde_json::from_slice(&report.stdout).unwrap();
-        let is_named = |mechanism: &Value| {
-            mechanism["id"] == "direct_reclaim" && mechanism["what"].to_string().contains("control group")
-        };
-        let mechanisms = found["mechanisms"].as_array().cloned().unwrap_or_default();
-        assert!(mechanisms.iter().any(is_named), "{name}: {mechanisms:#?}");
-    }
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -86,19 +85,6 @@ static void forks(int execs) {
     }
 }
 
-/* Memory that comes without faults, and goes at the end. */
-static void exits(int children) {
-    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-    if (!children && mmap(NULL, 512 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) exit(3);
-    for (int i = 0; i < children; i++) {
-        if (fork()) continue;
-        execl("/proc/self/exe", "waits", "exits", NULL);
-        _exit(127);
-    }
-    while (wait(NULL) > 0) {}
-}
-
 /* A file that is not in memory, read page by page: in order, or not. */
 static void cold(const char *path, int random, int advice) {
     size_t bytes = 48 * MIB, pages = bytes / PAGE;
@@ -144,41 +130,17 @@ static void filled(int copies) {
     touch(piece, 16 * MIB);
 }
 
-/* More than the control group may have: pages of a file in turn, or a file that is written. */
-static void limited(const char *path, int writes) {
-    size_t bytes = 192 * MIB;
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (ftruncate(fd, bytes)) exit(3);
-    char *piece = malloc(MIB);
-    memset(piece, 1, MIB);
-    touch(map(40 * MIB), 40 * MIB);
-    for (int round = 0; round < 2; round++) {
-        if (writes) {
-            for (size_t at = 0; at < bytes; at += MIB) if (pwrite(fd, piece, MIB, at) != MIB) exit(3);
-        } else {
-            char *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            touch(file, bytes);
-            munmap(file, bytes);
-        }
-    }
-    unlink(path);
-}
-
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "", *path = argc > 2 ? argv[2] : "waits.data";
     if (!strcmp(name, "madvise")) victim(0);
     else if (!strcmp(name, "munmap")) victim(1);
     else if (!strcmp(name, "forks")) forks(0);
     else if (!strcmp(name, "spawns")) forks(1);
-    else if (!strcmp(name, "exits")) exits(0);
-    else if (!strcmp(name, "children_exit")) exits(2);
     else if (!strcmp(name, "in_order")) cold(path, 0, MADV_RANDOM);
     else if (!strcmp(name, "ahead")) cold(path, 0, MADV_NORMAL);
     else if (!strcmp(name, "at_random")) cold(path, 1, MADV_RANDOM);
     else if (!strcmp(name, "copied")) filled(1);
     else if (!strcmp(name, "zeroed")) filled(0);
-    else if (!strcmp(name, "touches_file")) limited(path, 0);
-    else if (!strcmp(name, "writes_file")) limited(path, 1);
     else return 2;
     return 0;
 }

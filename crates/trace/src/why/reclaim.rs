@@ -1,6 +1,5 @@
 //! Memory is short: a fault, or a call, takes pages from others first.
 
-use super::seen::IN_FAULT;
 use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
 use crate::measurement::Count;
@@ -9,6 +8,8 @@ use crate::profile::Weighted;
 
 const RECLAIMS: &[&str] =
     &["try_to_free_pages", "try_to_free_mem_cgroup_pages", "alloc_pages_direct_reclaim", "reclaim_high"];
+/// Fewest samples that tell a time.
+const SAMPLES: f64 = 5.0;
 /// A fault so many times dearer than a calibrated one did more than fill a page.
 const DEAR: f64 = 10.0;
 
@@ -51,18 +52,21 @@ fn claim<'a>(scene: &'a Scene<'_>) -> Option<Claim<'a>> {
             "a higher limit (memory.max, memory.high), or a smaller program",
         ),
     };
-    // In other calls, as far as samples show it.
-    let [all, in_faults] =
-        [scene.sampled(&[RECLAIMS], |_| true), scene.sampled(&[RECLAIMS, IN_FAULT], |_| true)];
+    // Samples tell the time of all reclaim. Without them faults that are far dearer than others are it.
+    let seen = scene.sampled(&[RECLAIMS], |_| true);
     let price_ns = scene.price_ns().unwrap_or(f64::INFINITY);
     let is_dear = move |fault: &Weighted| {
         !matches!(fault.kind, Kind::Thp | Kind::Major) && fault.time_ns() > DEAR * price_ns * fault.faults
     };
+    let (faults, ns) = match seen.samples {
+        SAMPLES.. => (Faults::None, seen.ns),
+        _ => (Faults::Of(Box::new(is_dear)), 0.0),
+    };
     Some(Claim {
         what,
-        faults: Faults::Of(Box::new(is_dear)),
+        faults,
         is_blocked: true,
-        calls: (0, all.ns - in_faults.ns),
+        calls: (0, ns),
         cures: vec![Proposed::new(how, [0.5, 1.0])],
         ..Claim::default()
     })

@@ -75,6 +75,10 @@ fn given(recording: &Recording) -> (Profile, Given) {
     (profile, given)
 }
 
+fn found(recording: &Recording) -> Vec<Mechanism> {
+    crate::findings::Findings::new(recording, &Default::default()).unwrap().mechanisms
+}
+
 #[test]
 fn a_page_that_the_heaps_top_gave_back_is_taken_again() {
     let round = || (0..4).flat_map(touch).chain([brk(0), brk(4)]);

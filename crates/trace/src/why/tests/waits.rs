@@ -77,10 +77,6 @@ fn give(recording: &mut Recording, tid: u32, pid: u32, is: impl Fn(&What) -> boo
     }
 }
 
-fn found(recording: &Recording) -> Vec<Mechanism> {
-    crate::findings::Findings::new(recording, &Default::default()).unwrap().mechanisms
-}
-
 /// The mechanism of this name.
 fn of(recording: &Recording, id: &str) -> Option<Mechanism> {
     found(recording).into_iter().find(|found| found.id == id)
@@ -222,24 +218,6 @@ fn a_fork_that_copies_is_timed_and_one_that_shares_or_is_small_is_not() {
     };
     assert_eq!(fork(500_000, false), Some(Some(501_000.0)), "with the sample that tears the copy down");
     assert_eq!((fork(500_000, true), fork(90_000, false)), (None, None));
-}
-
-#[test]
-fn the_end_of_a_large_process_is_named_also_where_only_its_begin_was_seen() {
-    let exit = |ns| call(Call::ExitGroup, [0; 4], ns);
-    let mut root = recording([exit(Some(3_000_000)), What::Exit]);
-    root.observation.usage.user_ns = 10_000_000;
-    assert_eq!(of(&root, "exit_teardown"), None, "a small process");
-    root.observation.usage.peak_rss_bytes = 1 << 30;
-    assert_eq!(of(&root, "exit_teardown").unwrap().call_ns, Some(3_000_000.0));
-    let away = (0..2_000).flat_map(|_| [switch(true), switch(false)]);
-    let mut user = recording([exit(None)].into_iter().chain(away).chain([What::Exit]));
-    user.observation.usage.peak_rss_bytes = 1 << 30;
-    assert_eq!(
-        of(&user, "exit_teardown").unwrap().call_ns,
-        Some(2_001_000.0),
-        "half of it off the processor"
-    );
 }
 
 #[test]
