@@ -142,8 +142,9 @@ fn settings_of_a_child_are_its_own() {
         return;
     }
     let Some(program) = compile("mechanisms.c", &["-pthread", "-g", "-O1", "-fno-builtin"]) else { return };
-    let tunables = "GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296";
-    let words = format!("{tunables} {} heap_top 3000", program.display());
+    let tunables =
+        "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296";
+    let words = format!("{tunables} {} heap_top 1000", program.display());
     let (findings, _) = reported(&["sh", "-c", &format!("{words}; true")], &[]);
     let heap = &findings["heaps"][0];
     assert!(heap["name"] == "glibc" && heap["settings"][0] == tunables, "{:#}", findings["heaps"]);
