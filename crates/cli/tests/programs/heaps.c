@@ -31,7 +31,7 @@ static void grow_copy(int rounds) {
     for (int i = 0; i < rounds / 8 + 1; i++) {
         char *old = malloc(256 * KIB);
         size_t len = 256 * KIB;
-        for (take(old, len); len < 256 * MIB; len *= 2) {
+        for (take(old, len); len < 64 * MIB; len *= 2) {
             char *longer = malloc(2 * len);
             memcpy(longer, old, len);
             free(old);
