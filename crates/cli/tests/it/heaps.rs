@@ -10,20 +10,19 @@ use crate::interposed::{compile, compile_with};
 use crate::{FAULTLESS, machine, text};
 
 /// Program, its mechanism, and parts of what is said of it, of its caller, and of its cure; no cure if that is empty.
-const PROGRAMS: [[&str; 5]; 13] = [
+const PROGRAMS: [[&str; 5]; 12] = [
     ["grow_copy", "growth_by_copy", "copies", "munmap <- ", "reserve"],
     ["grow_map", "growth_by_copy", "copies", "munmap <- grow_map", "reserve"],
-    ["populate_none", "populate", "PROT_NONE", "mmap <- populate", "POPULATE_WRITE"],
-    ["populate_read", "populate", "zero page", "mmap <- populate", "POPULATE_WRITE"],
-    ["populate_back", "populate", "given back", "mmap <- populate", "populate after"],
-    ["populate_unmapped", "populate", "unmapped again", "mmap <- populate", "keep the populated"],
+    ["populate_none", "populate", "PROT_NONE", "mmap <- ", "POPULATE_WRITE"],
+    ["populate_read", "populate", "zero page", "mmap <- ", "POPULATE_WRITE"],
+    ["populate_back", "populate", "given back", "mmap <- ", "populate after"],
+    ["populate_unmapped", "populate", "unmapped again", "mmap <- ", "keep the populated"],
     ["flag", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
     ["flag_of_parts", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
     ["learned", "threshold_learned", "nothing to cure", "munmap <- ", ""],
     ["learned_small", "threshold_learned", "nothing to cure", "munmap <- ", ""],
     ["starts", "first_touch", "nothing to cure", "", ""],
     ["keeper", "first_touch", "nothing to cure", "", ""],
-    ["decays", "first_touch", "nothing to cure", "", ""],
 ];
 
 /// `report --json` of a recording of these words under this environment, and the text of `report`.
