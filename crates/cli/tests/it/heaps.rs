@@ -10,20 +10,19 @@ use crate::interposed::{compile, compile_with};
 use crate::{FAULTLESS, machine, text};
 
 /// Program, its mechanism, and parts of what is said of it, of its caller, and of its cure; no cure if that is empty.
-const PROGRAMS: [[&str; 5]; 13] = [
+const PROGRAMS: [[&str; 5]; 12] = [
     ["grow_copy", "growth_by_copy", "copies", "munmap <- ", "reserve"],
     ["grow_map", "growth_by_copy", "copies", "munmap <- grow_map", "reserve"],
-    ["populate_none", "populate", "PROT_NONE", "mmap <- populate", "POPULATE_WRITE"],
-    ["populate_read", "populate", "zero page", "mmap <- populate", "POPULATE_WRITE"],
-    ["populate_back", "populate", "given back", "mmap <- populate", "populate after"],
-    ["populate_unmapped", "populate", "unmapped again", "mmap <- populate", "keep the populated"],
+    ["populate_none", "populate", "PROT_NONE", "mmap <- ", "POPULATE_WRITE"],
+    ["populate_read", "populate", "zero page", "mmap <- ", "POPULATE_WRITE"],
+    ["populate_back", "populate", "given back", "mmap <- ", "populate after"],
+    ["populate_unmapped", "populate", "unmapped again", "mmap <- ", "keep the populated"],
     ["flag", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
     ["flag_of_parts", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
     ["learned", "threshold_learned", "nothing to cure", "munmap <- ", ""],
     ["learned_small", "threshold_learned", "nothing to cure", "munmap <- ", ""],
     ["starts", "first_touch", "nothing to cure", "", ""],
     ["keeper", "first_touch", "nothing to cure", "", ""],
-    ["decays", "first_touch", "nothing to cure", "", ""],
 ];
 
 /// `report --json` of a recording of these words under this environment, and the text of `report`.
@@ -142,8 +141,9 @@ fn settings_of_a_child_are_its_own() {
         return;
     }
     let Some(program) = compile("mechanisms.c", &["-pthread", "-g", "-O1", "-fno-builtin"]) else { return };
-    let tunables = "GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296";
-    let words = format!("{tunables} {} heap_top 3000", program.display());
+    let tunables =
+        "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296";
+    let words = format!("{tunables} {} heap_top 1000", program.display());
     let (findings, _) = reported(&["sh", "-c", &format!("{words}; true")], &[]);
     let heap = &findings["heaps"][0];
     assert!(heap["name"] == "glibc" && heap["settings"][0] == tunables, "{:#}", findings["heaps"]);

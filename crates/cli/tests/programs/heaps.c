@@ -31,7 +31,7 @@ static void grow_copy(int rounds) {
     for (int i = 0; i < rounds / 8 + 1; i++) {
         char *old = malloc(256 * KIB);
         size_t len = 256 * KIB;
-        for (take(old, len); len < 256 * MIB; len *= 2) {
+        for (take(old, len); len < 64 * MIB; len *= 2) {
             char *longer = malloc(2 * len);
             memcpy(longer, old, len);
             free(old);
@@ -124,16 +124,6 @@ static void *keeper(void *bytes) {
     return NULL;
 }
 
-static void decays(int rounds) {
-    char *buffer = NULL;
-    size_t has = 0;
-    for (int i = 0; i < 40; i++) {
-        size_t len = (size_t)(1 + rand() % 8) * MIB * rounds / 32;
-        if (len > has) buffer = realloc(buffer, has = len), take(buffer, has);
-        compute(40);
-    }
-}
-
 int main(int argc, char **argv) {
     int rounds = argc > 2 ? atoi(argv[2]) : 30;
     const char *name = argc > 1 ? argv[1] : "";
@@ -146,7 +136,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "learned")) learned(20 * MIB, rounds);
     else if (!strcmp(name, "learned_small")) learned(4 * MIB, rounds);
     else if (!strcmp(name, "starts")) starts(rounds);
-    else if (!strcmp(name, "decays")) decays(rounds);
     else if (!strcmp(name, "keeper")) {
         for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB / 4)), pthread_join(thread, NULL);
         compute(1500);

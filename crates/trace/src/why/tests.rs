@@ -41,6 +41,12 @@ fn recording(events: impl IntoIterator<Item = What>) -> Recording {
     recording
 }
 
+/// The first mechanism of a recording.
+fn first_of(recording: Recording) -> Mechanism {
+    let findings = crate::findings::Findings::new(&recording, &Default::default()).unwrap();
+    findings.mechanisms.into_iter().next().unwrap_or_default()
+}
+
 fn touch(page: u64) -> [What; 2] {
     let addr = HEAP + page * PAGE;
     let mapped_bytes = Some(0);

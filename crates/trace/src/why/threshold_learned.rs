@@ -5,8 +5,8 @@ use super::{Claim, Faults, Rule};
 use crate::measurement::Bytes;
 use crate::observation::Call;
 
-/// The largest threshold that glibc adapts to, bytes (DEFAULT_MMAP_THRESHOLD_MAX; mallopt(3)), and a block's header.
-const LEARNED_BYTES: u64 = (32 << 20) + 4096;
+/// The largest threshold that glibc adapts to, bytes (DEFAULT_MMAP_THRESHOLD_MAX; mallopt(3)), and what is added to a block.
+const LEARNED_BYTES: u64 = (32 << 20) + (64 << 10);
 /// Steps of learning: each block is longer than all before.
 const CALLS: u64 = 16;
 

@@ -1,7 +1,6 @@
 //! Mechanisms of who owns the memory, on recordings of one process.
 
 use super::*;
-use crate::findings::Findings;
 
 const NONE: u64 = 0;
 const READ_WRITE: u64 = 3;
@@ -39,11 +38,6 @@ fn mapped(events: Vec<What>) -> impl Iterator<Item = What> {
         What::Map(Map { begin, len_bytes, prot: 3, flags: 0x22, name: "//anon".into(), file_offset: 0 })
     };
     std::iter::once(map(AT, 1 << 30)).chain(events)
-}
-
-fn first_of(recording: Recording) -> Mechanism {
-    let findings = Findings::new(&recording, &Default::default()).unwrap();
-    findings.mechanisms.into_iter().next().unwrap_or_default()
 }
 
 #[test]
