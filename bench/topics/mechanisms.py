@@ -26,7 +26,7 @@ func main() {
 }"""
 JAVA = "class Rounds { public static void main(String[] a) { int n = Integer.parseInt(a[0]); for (int i = 0; i < n; i++) { byte[][] b = new byte[60][]; for (int j = 0; j < 60; j++) b[j] = new byte[1 << 20]; if (a.length > 1) { b = null; System.gc(); } } } }"
 NODE_BUFFERS = "let s = 0; for (let i = 0; i < 100; i++) { const b = Buffer.alloc(6 << 20, 1); s += b[i]; if (i % 4 == 3 && global.gc) gc(); }"
-NODE_ARRAYS = "let s = 0; for (let i = 0; i < 60; i++) { const b = new Float64Array(1 << 20).fill(i); s += b[i]; if (global.gc) gc(); }"
+NODE_ARRAYS = "let s = 0; for (let i = 0; i < 250; i++) { const b = new Float64Array(1 << 20).fill(i); s += b[i]; if (global.gc) gc(); }"
 NODE_HEAP = "for (let r = 0; r < 6; r++) { let a = []; for (let i = 0; i < 400000; i++) a.push({i, s: [i]}); a = null; if (global.gc) gc(); }"
 NODE_YOUNG = "let n = 0; for (let i = 0; i < 12000000; i++) { const o = {a: i, b: [i]}; n += o.b[0]; }"
 PYTHON_LISTS = "for r in range(8):\n  a = [[i] for i in range(150000)]; del a"
@@ -45,12 +45,12 @@ PROGRAMS_WITH = [
     Program("mimalloc-no-delay", "allocator_purge", f"{MIMALLOC} MIMALLOC_PURGE_DELAY=0 ./by_malloc churn"),
     Program("jemalloc-oversize", "oversize_blocks", f"{JEMALLOC} ./by_malloc oversize"),
     Program("jemalloc-oversize-more", "oversize_blocks", f"{JEMALLOC} ./by_malloc oversize-more"),
-    Program("doubling", "growth_by_copy", "./by_malloc doubling"),
-    Program("half-more", "growth_by_copy", "./by_malloc half-more"),
+    Program("doubling", "growth_by_copy", "./by_malloc doubling", ("first_touch",)),
+    Program("half-more", "growth_by_copy", "./by_malloc half-more", ("first_touch",)),
     Program("benchmarks", "threshold_learned", "./by_malloc benchmarks", ("first_touch",)),
     Program("trained-by-one", "threshold_learned", "./by_malloc trained-by-one", ("first_touch",)),
-    Program("arenas", "many_arenas", "./by_malloc arenas", ("thread_churn", "file_pages")),
-    Program("arenas-again", "many_arenas", "./by_malloc arenas-again", ("thread_churn", "file_pages")),
+    Program("arenas", "many_arenas", "./by_malloc arenas", ("thread_churn", "file_pages", "first_touch")),
+    Program("arenas-again", "many_arenas", "./by_malloc arenas-again", ("thread_churn", "file_pages", "first_touch")),
     Program("thread-a-request", "thread_churn", "./by_malloc thread-a-request"),
     Program("threads-a-batch", "thread_churn", "./by_malloc threads-a-batch"),
     Program("flag-buffer", "huge_page_flag_outlives_block", "./by_malloc flag-buffer"),
@@ -68,7 +68,7 @@ PROGRAMS_WITH = [
     Program("fork-and-end", "fork_page_tables", "./by_mmap fork-and-end", ("first_touch", "copy_on_write", "exit_teardown")),
     Program("fork-and-execute", "fork_page_tables", "./by_mmap fork-and-execute", ("first_touch", "copy_on_write", "file_pages", "exit_teardown")),
     Program("file-read", "file_pages", "./by_mmap file-read", ("own_mapping",)),
-    Program("file-copied", "file_pages", "./by_mmap file-copied", ("own_mapping",)),
+    Program("file-copied", "file_pages", "./by_mmap file-copied", ("exit_teardown",)),
     Program("shared", "file_pages", "./by_mmap shared", ("exit_teardown",)),
     Program("shared-file", "file_pages", "./by_mmap shared-file", ("exit_teardown",)),
     Program("cold-in-order", "cold_file", "./by_mmap cold-in-order", ("file_pages",)),
@@ -83,7 +83,7 @@ PROGRAMS_WITH = [
     Program("go-limit", "go_scavenger", "./go-limit", ("first_touch",)),
     Program("java-growth", "java_heap_growth", "java -XX:+UseSerialGC -Xmx1g -Xmn600m -cp . Rounds 9", ("file_pages", "first_touch")),
     Program("java-growth-g1", "java_heap_growth", "java -XX:+UseG1GC -Xms512m -Xmx1g -cp . Rounds 8", ("file_pages", "first_touch")),
-    Program("java-uncommit", "java_uncommit", "java -XX:+UseSerialGC -Xmx1g -XX:MaxHeapFreeRatio=5 -XX:MinHeapFreeRatio=1 -cp . Rounds 12 gc",
+    Program("java-uncommit-regions", "java_uncommit", "java -XX:+UseG1GC -Xmx1g -XX:G1HeapRegionSize=8m -XX:MaxHeapFreeRatio=5 -XX:MinHeapFreeRatio=1 -cp . Rounds 12 gc",
             ("file_pages", "first_touch", "java_heap_growth")),
     Program("java-uncommit-g1", "java_uncommit", "java -XX:+UseG1GC -Xmx1g -XX:MaxHeapFreeRatio=5 -XX:MinHeapFreeRatio=1 -cp . Rounds 12 gc",
             ("file_pages", "first_touch", "java_heap_growth")),

@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use crate::interposed::{Case, compile, run};
 
 /// Options that a program which maps for itself runs under.
-const MAPPINGS: [&[&str]; 6] = [
-    &["--mappings", "off"],
+const MAPPINGS: [&[&str]; 5] = [
     &["--mappings", "thp"],
     &["--mappings", "recycle"],
     &["--mappings", "recycle", "--policy", "base", "--decay", "20ms"],

@@ -20,7 +20,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-enum { KIB = 1 << 10, MIB = 1 << 20, PAGE = 4 * KIB, ROUNDS = 20 };
+enum { KIB = 1 << 10, MIB = 1 << 20, PAGE = 4 * KIB, ROUNDS = 9 };
 static const size_t lengths[] = {64 * KIB, 68 * KIB, 76 * KIB, 256 * KIB, MIB + PAGE, 2 * MIB, 3 * MIB + 5, 16 * MIB, 40 * MIB};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
@@ -102,7 +102,7 @@ static void altered(void) {
     int file = mkstemp(name);
     unlink(name);
     expect(ftruncate(file, PAGE) == 0, "a file");
-    for (int i = 0; i < 9 * 4; i++) {
+    for (int i = 0; i < 9 * 2; i++) {
         size_t len = 2 * MIB;
         char *p = map(len), *page = p + i % 9 * 50 * PAGE;
         memset(p, 1, len);
