@@ -56,7 +56,7 @@ use given::{Caller, Given};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
-/// Share of the CPU time from which on a mechanism is worth a trial.
+/// Share of the CPU time, or of the run for waits, from which on a mechanism is worth a trial.
 pub const TRIED_FROM: f64 = 0.02;
 /// From this share of the CPU time on a start is not passed over.
 const MUCH: f64 = 0.1;
@@ -113,8 +113,10 @@ pub struct Mechanism {
 impl Mechanism {
     /// Whether `faultless advise` has a cure that acts on it, and it takes enough time for a trial.
     pub fn can_be_tried(&self) -> bool {
-        let has_variable = || self.cures.iter().any(|cure| cure.variable.is_some());
-        self.share >= TRIED_FROM && !self.is_over() && (has_variable() || self.id == fresh::RULE.id)
+        let is_tried = |cure: &Advised| cure.variable.is_some() || cure.how.starts_with("faultless run ");
+        self.share >= TRIED_FROM
+            && !self.is_over()
+            && (self.cures.iter().any(is_tried) || self.id == fresh::RULE.id)
     }
 }
 
@@ -284,9 +286,9 @@ pub(crate) const RULES: &[Rule] = &[
     runtime::DOTNET,
     thread_stack::RULE,
     own_mapping::RULE,
+    userfaultfd::RULE,
     zero_page::RULE,
     copy::RULE,
-    userfaultfd::RULE,
     swap::RULE,
     cold_file::RULE,
     file_pages::RULE,

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice::{self, Advice, Terms};
+use faultless_trace::heaps::Heap;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::program::Image;
@@ -126,7 +127,8 @@ fn untried(found: Found, is_json: bool, svg: Option<Sink>) -> Outcome {
     } else {
         "no call that gives memory back was recorded, so mechanisms may be missing: record as root, or without --no-calls"
     };
-    let advice = Advice::nothing(found.command, found.host, found.mechanisms, why.to_owned());
+    let mut advice = Advice::nothing(found.command, found.host, found.mechanisms, why.to_owned());
+    advice.heaps = found.heaps;
     show(&advice, is_json, svg, u8::from(!is_cured))
 }
 
@@ -135,6 +137,7 @@ struct Subject {
     command: Vec<String>,
     host: Host,
     mechanisms: Vec<Mechanism>,
+    heaps: Vec<Heap>,
     notes: Vec<String>,
 }
 
@@ -160,11 +163,11 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let (ways, expected) = cures::candidates(&facts, &command, worth.as_deref())?;
     let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
     let short = found.as_ref().and_then(Found::too_short);
-    let mechanisms = found.filter(|found| found.is_whole).map(|found| found.mechanisms).unwrap_or_default();
+    let (mechanisms, heaps) = found.map(|found| (found.mechanisms, found.heaps)).unwrap_or_default();
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let subject =
-        Subject { command: shown, host, mechanisms, notes: facts.notes().into_iter().chain(short).collect() };
+    let notes = facts.notes().into_iter().chain(short).collect();
+    let subject = Subject { command: shown, host, mechanisms, heaps, notes };
     if ways.len() == 1 {
         return show(&without_arms(subject, exit), args.json, svg, 1);
     }
@@ -206,9 +209,10 @@ fn command(words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>), Failure
 }
 
 /// The answer if no cure can act, which costs no run.
-fn without_arms(Subject { command, host, mechanisms, notes }: Subject, exit: Exit) -> Advice {
+fn without_arms(Subject { command, host, mechanisms, heaps, notes }: Subject, exit: Exit) -> Advice {
     let reason = "no mechanism was found on which a setting or another malloc acts".to_owned();
     let mut advice = Advice::nothing(command, host, mechanisms, reason);
+    advice.heaps = heaps;
     let failed = !matches!(exit, Exit::Status(0) | Exit::Unknown);
     advice.notes.extend(failed.then(|| format!("the program ends with {exit}")));
     advice.notes.extend(notes);
@@ -217,13 +221,13 @@ fn without_arms(Subject { command, host, mechanisms, notes }: Subject, exit: Exi
 
 /// The answer of the runs. `pooled`: an arm of the pool.
 fn verdict(
-    Subject { command, host, mechanisms, notes }: Subject,
+    Subject { command, host, mechanisms, heaps, notes }: Subject,
     Measured { series, interrupted, untimed, images }: Measured,
     terms: &Terms,
     pooled: Option<usize>,
 ) -> Result<Advice, Failure> {
     let mut advice = advice::judge(command, host, series, terms).map_err(Failure)?;
-    advice.mechanisms = mechanisms;
+    (advice.mechanisms, advice.heaps) = (mechanisms, heaps);
     advice.notes.splice(0..0, interrupted);
     advice.notes.extend(untimed.map(|why| {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")

@@ -59,7 +59,7 @@ pub(crate) struct Caller {
     pub(crate) ns: u64,
     /// When it called last, ns.
     pub(crate) last_ns: u64,
-    /// Calls whose range was a [`STEP`] longer than that of the call before.
+    /// Calls whose range was a [`STEP`] longer than that of the call before, while a longer one was mapped already.
     pub(crate) steps: u64,
     /// Bytes of the ranges, and of them those that were resident; of populated ones those that were given back again.
     pub(crate) bytes: f64,
@@ -67,6 +67,7 @@ pub(crate) struct Caller {
     /// The longest range, and the last one, bytes.
     pub(crate) longest_bytes: u64,
     last_bytes: u64,
+    is_step: bool,
     /// What lay unused at most before it was taken again, bytes: the price of keeping it.
     pub(crate) kept_bytes: f64,
     waiting_bytes: f64,
@@ -356,6 +357,9 @@ impl Replay<'_> {
         let is_shared = !matches!(owner, Owner::Program | Owner::Loader | Owner::Thread);
         let resident = space.give(begin, end, number, is_shared);
         self.givers.get(number).gave(resident);
+        let giver = self.givers.get(number);
+        let is_next = |len: u64| STEP.contains(&(len as f64 / (end - begin) as f64));
+        giver.steps += u64::from(giver.is_step && space.made.lengths().any(is_next));
         let is_advice = seen.call == Call::Madvise;
         for (bytes, (number, fate)) in space.populated.cut(begin, end) {
             self.populaters.get(number).resident_bytes += bytes as f64;
@@ -440,6 +444,7 @@ impl Caller {
             resident_bytes: 0.0,
             longest_bytes: 0,
             last_bytes: 0,
+            is_step: false,
             kept_bytes: 0.0,
             waiting_bytes: 0.0,
         }
@@ -452,7 +457,7 @@ impl Caller {
         self.bytes += len_bytes as f64;
         self.longest_bytes = self.longest_bytes.max(len_bytes);
         let before = std::mem::replace(&mut self.last_bytes, len_bytes);
-        self.steps += u64::from(before > 0 && STEP.contains(&(len_bytes as f64 / before as f64)));
+        self.is_step = before > 0 && STEP.contains(&(len_bytes as f64 / before as f64));
     }
 
     fn gave(&mut self, resident_bytes: f64) {

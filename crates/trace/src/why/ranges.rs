@@ -41,6 +41,11 @@ impl<T: Copy> Ranges<T> {
         gone
     }
 
+    /// How long the ranges are.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|(begin, (end, _))| end - begin)
+    }
+
     /// The value of the range that holds an address.
     pub(super) fn at(&self, addr: u64) -> Option<T> {
         let (_, (end, value)) = self.0.range(..=addr).next_back()?;

@@ -164,7 +164,7 @@ fn the_page_of_mechanisms_is_made_of_their_files() {
 }
 
 /// The first mechanism of a recording without calls, with what keeping memory avoids by the readings.
-fn first_of(recording: &Recording, knee: Option<Point>) -> Mechanism {
+fn without_calls(recording: &Recording, knee: Option<Point>) -> Mechanism {
     let profile = Profile::new(recording);
     let grouping = Grouping::new(recording, &profile);
     let run_ns = (0, recording.observation.usage.wall_ns);
@@ -183,7 +183,7 @@ fn first_of(recording: &Recording, knee: Option<Point>) -> Mechanism {
 
 #[test]
 fn without_calls_memory_that_comes_back_is_found_by_its_faults_its_blocks_or_the_readings() {
-    let again = first_of(&recording((0..9).flat_map(|_| (0..4).flat_map(touch))), None);
+    let again = without_calls(&recording((0..9).flat_map(|_| (0..4).flat_map(touch))), None);
     assert_eq!((again.id.as_str(), again.faults.value.round()), ("taken_again", 32.0), "{again:?}");
     assert!(again.cures[0].how.starts_with("GLIBC_TUNABLES="), "{again:?}");
 
@@ -192,16 +192,16 @@ fn without_calls_memory_that_comes_back_is_found_by_its_faults_its_blocks_or_the
         let born = What::Alloc { addr, len_bytes: 4 * PAGE, stack: Some(1) };
         std::iter::once(born).chain((page..page + 4).flat_map(touch)).chain([What::Free { addr }])
     };
-    let blocks = first_of(&recording((0..9).flat_map(|block| round(4 * block))), None);
+    let blocks = without_calls(&recording((0..9).flat_map(|block| round(4 * block))), None);
     assert_eq!((blocks.id.as_str(), blocks.faults.value.round()), ("taken_again", 32.0), "{blocks:?}");
 
     let fresh = recording((0..40).flat_map(touch));
     let knee = Point { keep_bytes: 8 * PAGE, low: 0.8, high: 0.9 };
-    let curve = first_of(&fresh, Some(knee));
+    let curve = without_calls(&fresh, Some(knee));
     let [cure, _] = curve.cures.as_slice() else { panic!("{curve:?}") };
     assert_eq!((curve.id.as_str(), cure.keeps_bytes), ("taken_again", Some(8.0 * PAGE as f64)));
     assert!((cure.saves_ns.value / curve.fault_ns.value - 0.85).abs() < 0.01, "{cure:?}");
-    let unknown = first_of(&fresh, None);
+    let unknown = without_calls(&fresh, None);
     assert!(unknown.id == "first_touch" && unknown.what.contains("was not recorded"), "{unknown:?}");
 }
 
@@ -210,7 +210,8 @@ fn blocks_that_pile_up_and_are_freed_in_the_end_wait_in_a_queue() {
     let addr = |block: u64| HEAP + block * (2 << 20);
     let born = |block| What::Alloc { addr: addr(block), len_bytes: 2 << 20, stack: Some(1) };
     let made = (0..60).flat_map(|block| std::iter::once(born(block)).chain(touch(512 * block)));
-    let queue = first_of(&recording(made.chain((0..60).map(|block| What::Free { addr: addr(block) }))), None);
+    let queue =
+        without_calls(&recording(made.chain((0..60).map(|block| What::Free { addr: addr(block) }))), None);
     assert_eq!((queue.id.as_str(), queue.faults.value.round()), ("growing_queue", 60.0), "{queue:?}");
     assert!(queue.cures[0].how.contains("bound the queue"), "{queue:?}");
 }
@@ -229,7 +230,7 @@ fn memory_that_fills_huge_pages_is_for_huge_pages() {
         let touches = (256..256 + 1024 * step).step_by(step as usize).flat_map(touch);
         let mut recording = recording(std::iter::once(What::Map(map)).chain(touches));
         recording.observation.host.thp = thp.to_owned();
-        first_of(&recording, None)
+        without_calls(&recording, None)
     };
     let dense = of("madvise", 1);
     assert!(dense.id == "first_touch" && dense.cures[0].how.starts_with("huge pages"), "{dense:?}");

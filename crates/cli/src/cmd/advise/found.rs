@@ -8,17 +8,16 @@ use std::ffi::OsString;
 use faultless_console::Failure;
 use faultless_prof::{Attach, Options, Sources, Task};
 use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::heaps::Heap;
 use faultless_trace::measurement::Nanos;
 use faultless_trace::observation::{Exit, Host, Record, What};
 use faultless_trace::program::{Image, images};
 use faultless_trace::recording::Recording;
-use faultless_trace::why::Mechanism;
+use faultless_trace::why::{Mechanism, TRIED_FROM};
 
 use super::super::record::{names_folder, record};
 use super::super::rounds::{Engine, Job, Stop, recorded};
 
-/// Share of the CPU time, or of the run for waits, from which on a mechanism is worth an arm.
-const TRIED_FROM: f64 = 0.02;
 /// CPU time, ns, below which a run is mostly the start of its program, which no cure changes.
 const SHORT_NS: u64 = 10_000_000;
 /// A program with fewer faults than this share of the one with most is none to cure.
@@ -30,6 +29,8 @@ pub(super) struct Found {
     pub(super) host: Host,
     /// The mechanisms behind the faults.
     pub(super) mechanisms: Vec<Mechanism>,
+    /// The allocators and runtimes.
+    pub(super) heaps: Vec<Heap>,
     /// Whether it tells who gives memory back.
     pub(super) is_whole: bool,
     /// The programs with most of the faults; none if they could not be seen.
@@ -76,6 +77,7 @@ impl Found {
             command: findings.command,
             host: findings.host,
             mechanisms: findings.mechanisms,
+            heaps: findings.heaps,
             is_whole: findings.giving_ns.is_some(),
             images,
             files,

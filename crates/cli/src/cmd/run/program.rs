@@ -90,7 +90,7 @@ impl Executable {
 
     /// Whether it is a Go program.
     pub(super) fn is_go(&self) -> bool {
-        self.binary().and_then(|binary| binary.is_go()).unwrap_or(false)
+        self.binary().is_some_and(|binary| binary.marks().iter().any(|mark| mark.name == "Go"))
     }
 
     /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
@@ -129,13 +129,9 @@ struct Binary {
 }
 
 impl Binary {
-    /// Whether Go's linker left its note.
-    fn is_go(&self) -> Option<bool> {
-        const PT_NOTE: u32 = 4;
-        let is_go = |note: Segment| {
-            read_at(&self.file, note.offset, note.len).is_some_and(|note| holds(&note, b"Go\0\0"))
-        };
-        Some(program_headers(&self.file, &self.head)?.of_kind(PT_NOTE).any(is_go))
+    /// What its file tells of its allocators and runtimes.
+    fn marks(&self) -> Vec<Mark> {
+        faultless_prof::heaps::of_file(&self.path.to_string_lossy(), &self.file)
     }
 }
 
@@ -155,8 +151,8 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn own_memory(Binary { path, file, .. }: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
-    let marks = faultless_prof::heaps::of_file(&path.to_string_lossy(), file);
+fn own_memory(binary: &Binary, dynamic: Option<&Dynamic>) -> Option<String> {
+    let (path, marks) = (&binary.path, binary.marks());
     let has = |name: &str| marks.iter().any(|mark| mark.name == name);
     let why = if has("Go") {
         "is a Go program: its heap does not come from malloc"
