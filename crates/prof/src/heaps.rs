@@ -99,6 +99,8 @@ pub(crate) fn of_process(pid: u32) -> Vec<String> {
     let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let (variables, words) = (read("environ"), read("cmdline"));
     let (variables, words) = (String::from_utf8_lossy(&variables), String::from_utf8_lossy(&words));
+    // glibc before 2.39 ends each tunable with a zero, where they are.
+    let variables = variables.replace("\0glibc.", ":glibc.");
     settings(variables.split('\0'), words.split('\0'))
 }
 
@@ -271,11 +273,11 @@ mod tests {
 
     #[test]
     fn constants_tell_jemalloc_with_its_version_and_its_variable() {
-        let constants = b"\0x-g12\05.3.0-1-ge13ca993e8ccb9ba9847cc330696e02839f328f7\0_RJEM_MALLOC_CONF\0";
+        let constants = b"\0x-g12\x005.3.0-1-ge13ca993e8ccb9ba9847cc330696e02839f328f7\0_RJEM_MALLOC_CONF\0";
         let constants = Constants(constants);
         assert_eq!(constants.jemalloc().as_deref(), Some("5.3.0"));
         assert_eq!(constants.ends_with_nul("MALLOC_CONF").as_deref(), Some("_RJEM_MALLOC_CONF"));
-        let unknown = Constants(b"\00.0.0-0-g0000000000000000000000000000000000000000\0");
+        let unknown = Constants(b"\x000.0.0-0-g0000000000000000000000000000000000000000\0");
         assert_eq!((unknown.jemalloc(), unknown.ends_with_nul("MALLOC_CONF")), (None, None));
     }
 

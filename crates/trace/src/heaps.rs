@@ -344,7 +344,9 @@ mod tests {
     use crate::recording::Footer;
 
     /// The heaps of one process that mapped these files, whose first is the program.
-    fn found(files: &[(&str, &[(&str, Option<&str>)])], settings: &[&str], thread: &str) -> Vec<Heap> {
+    type Marks<'a> = [(&'a str, Option<&'a str>)];
+
+    fn found(files: &[(&str, &Marks<'_>)], settings: &[&str], thread: &str) -> Vec<Heap> {
         let map = |(file, _): &(&str, _)| What::Map(Map { name: (*file).to_owned(), ..Map::default() });
         let settings = What::Settings(settings.iter().map(|setting| (*setting).to_owned()).collect());
         let name = What::Name(thread.to_owned());

@@ -70,7 +70,8 @@ fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_th
     let end = |name: &str, end: usize| score[name][end].as_f64().unwrap();
     assert!(0.0 < end("estimate_ns", 0) && end("estimate_ns", 0) <= end("estimate_ns", 1), "{score}");
     assert!(0.0 < end("measured_ns", 0) && end("measured_ns", 0) <= end("measured_ns", 1), "{score}");
-    let (status, advice) = advised(&["--runs", "5", "--", &program, "unmaps", "200"], &[]);
+    let (status, advice) =
+        advised(&["--runs", "5", "--max-rss-increase", "400", "--", &program, "unmaps", "200"], &[]);
     assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"own_mapping".into()), "{advice}");
     assert!(
         has_arm(&advice, "run --mappings=recycle") && arms(&advice).len() == 2,

@@ -110,12 +110,12 @@ static void learned(size_t bytes, int rounds) {
         take(block, i < 4 ? bytes : 4096);
         free(block);
     }
-    compute(1500);
+    compute(300);
 }
 
 static void starts(int rounds) {
     take(malloc(MIB / 2 * rounds), MIB / 2 * rounds);
-    compute(1500);
+    compute(300);
 }
 
 static void *keeper(void *bytes) {
@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "starts")) starts(rounds);
     else if (!strcmp(name, "keeper")) {
         for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, keeper, (void *)(size_t)(rounds * MIB / 4)), pthread_join(thread, NULL);
-        compute(1500);
+        compute(600);
     }
     else return 2;
     return 0;

@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
             matches!(giver.owner, Owner::Malloc | Owner::Program | Owner::Own | Owner::Allocator(..))
                 && giver.call == Call::Munmap
                 && giver.steps >= STEPS
-                && 2 * giver.steps >= giver.calls
+                && 3 * giver.steps >= giver.calls
         };
         let claim = |giver: &(u32, &Caller)| {
             let (number, Caller { owner, site, longest_bytes, kept_bytes, .. }) = giver;
