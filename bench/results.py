@@ -130,15 +130,13 @@ def calls():
     """The program's own figures are of a run that nobody watched."""
     folder, rows = newest("calls")[0], []
     found = folder.rows("calls.csv.gz")
-    by = lambda row, of, to, plus=0: (float(row[of]) + plus) / float(row[to])
-    for way, user in dict.fromkeys((row["way"], row["user"]) for row in found):
-        runs = of(found, way=way, user=user)
-        ratio = lambda *names: ranged(extremes([by(row, *names) for row in runs]))
-        each = [(float(row["with_cpu_ns"]) - float(row["without_cpu_ns"])) / float(row["calls"]) / 1e3 for row in runs]
-        times = ratio("found_ns", "call_ns") if user == "root" else "not known"
-        price = ranged(extremes(each)) if way == "dontneed-few" else ""
-        rows.append([f"{way}, {user}", ratio("found_calls", "calls"), ratio("found_bytes", "bytes"), times, price])
-    return folder.table("call and user, calls: found / made, bytes taken again: found / true, time in them: found / own clock, us added to a call", rows)
+    by = lambda rows, of, to: ranged(extremes([float(row[of]) / float(row[to]) for row in rows]))
+    added_us = lambda rows: ranged(extremes([(float(row["with_cpu_ns"]) - float(row["without_cpu_ns"])) / float(row["calls"]) / 1e3 for row in rows]))
+    for way in dict.fromkeys(row["way"] for row in found):
+        both, root, user = of(found, way=way), of(found, way=way, user="root"), of(found, way=way, user="nobody")
+        price = [added_us(root), added_us(user)] if way == "dontneed-few" else ["", ""]
+        rows.append([way, by(both, "found_calls", "calls"), by(both, "found_bytes", "bytes"), by(root, "found_ns", "call_ns"), *price])
+    return folder.table("way, calls: found / made, bytes taken again: found / true, time as root: found / own clock, us added to a call as root, as a user", rows)
 
 
 def diffs():

@@ -31,8 +31,8 @@ NODE_HEAP = "for (let r = 0; r < 6; r++) { let a = []; for (let i = 0; i < 40000
 NODE_YOUNG = "let n = 0; for (let i = 0; i < 12000000; i++) { const o = {a: i, b: [i]}; n += o.b[0]; }"
 PYTHON_LISTS = "for r in range(8):\n  a = [[i] for i in range(150000)]; del a"
 PYTHON_DICTS = "for r in range(8):\n  a = [{'k': str(i)} for i in range(50000)]; del a"
-NUMPY = "import numpy as np\nb, c, d = np.ones((3, 5_000_000))\nfor r in range(8): a = b + c * d"
-NUMPY_CHAIN = "import numpy as np\nx = np.ones(6_000_000)\nfor r in range(6): y = np.sqrt(x * x + 1) - x"
+NUMPY = "import numpy as np\nb, c, d = np.ones((3, 5_000_000))\nfor r in range(30): a = b + c * d"
+NUMPY_CHAIN = "import numpy as np\nx = np.ones(6_000_000)\nfor r in range(20): y = np.sqrt(x * x + 1) - x"
 
 PROGRAMS_WITH = [
     Program("heap-messages", "heap_top_trimmed", "./by_malloc heap-messages"),

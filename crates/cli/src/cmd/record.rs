@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with_all = ["pid", "cgroup"])]
     alloc: Option<u64>,
     /// Do not record who gives memory back [default: root sees it by tracepoints; else seccomp and ptrace stop the program at
-    /// each such call: that takes 5 to 11 us, no debugger can trace it, set-user-ID programs in it run without their rights, and
+    /// each such call: that takes 5 to 50 us, no debugger can trace it, set-user-ID programs in it run without their rights, and
     /// seccomp's strict mode and CLONE_UNTRACED fail].
     #[arg(long)]
     no_calls: bool,
