@@ -433,11 +433,12 @@ pub(crate) fn mechanisms(
     let given = Given::new(recording, profile, naming);
     let scene = Scene { recording, profile, naming, grouping, given, run };
     let mut taken = vec![false; profile.faults.len()];
+    let mut counted = vec![false; scene.given.givers.len()];
     let mut found: Vec<Mechanism> = Vec::new();
     for rule in RULES.iter().chain([&fresh::RULE]) {
         for claim in (rule.find)(&scene) {
             let of = claimed(&scene, &claim, &mut taken);
-            found.extend(mechanism(&scene, rule, claim, &of));
+            found.extend(mechanism(&scene, rule, claim, &of, &mut counted));
         }
     }
     // What waits takes no CPU time: it is beside the length of the run. Memory is beside the most that there was.
@@ -493,12 +494,19 @@ fn claimed(scene: &Scene<'_>, claim: &Claim<'_>, taken: &mut [bool]) -> Vec<bool
     of
 }
 
-fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> Option<Mechanism> {
+/// `counted`: the givers whose calls are those of a mechanism before.
+fn mechanism(
+    scene: &Scene<'_>,
+    rule: &Rule,
+    claim: Claim<'_>,
+    of: &[bool],
+    counted: &mut [bool],
+) -> Option<Mechanism> {
     let selection = Selection::of_faults(of.to_vec());
     let sites = scene.grouping.sites(Group::Site, &selection);
     let shown = sites.shown.clone().unwrap_or_default();
-    let givers: Vec<&Caller> =
-        claim.givers.iter().map(|giver| &scene.given.givers[*giver as usize]).collect();
+    let new = claim.givers.iter().filter(|giver| !counted[**giver as usize]);
+    let givers: Vec<&Caller> = new.map(|giver| &scene.given.givers[*giver as usize]).collect();
     let calls = claim.calls.0 + givers.iter().map(|giver| giver.calls).sum::<u64>();
     let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
     let seconds = scene.run.run_ns.1 as f64 / 1e9;
@@ -508,11 +516,12 @@ fn mechanism(scene: &Scene<'_>, rule: &Rule, claim: Claim<'_>, of: &[bool]) -> O
     if !is_taken && (others <= 0.0 || matches!(claim.faults, Faults::Given)) {
         return None;
     }
+    claim.givers.iter().for_each(|giver| counted[*giver as usize] = true);
     let fault_cpu_ns = shown.time_ns.map(|ns| (ns - shown.wait_ns).max(0.0));
     let cost_ns = fault_cpu_ns.value + call_ns;
     let usage = &scene.recording.observation.usage;
     let peak_bytes = if usage.peak_rss_bytes > 0 { usage.peak_rss_bytes as f64 } else { f64::INFINITY };
-    let cycled = if givers.is_empty() { 0.0 } else { shown.resident_bytes };
+    let cycled = if claim.givers.is_empty() { 0.0 } else { shown.resident_bytes };
     let when = when::when(scene, of);
     let is_start = when.as_ref().is_some_and(|when| when.is_start);
     let (what, cures) = match claim.early.filter(|_| is_start) {

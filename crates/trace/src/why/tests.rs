@@ -236,3 +236,33 @@ fn memory_that_fills_huge_pages_is_for_huge_pages() {
     assert!(dense.id == "first_touch" && dense.cures[0].how.starts_with("huge pages"), "{dense:?}");
     assert!(of("never", 1).cures.is_empty() && of("madvise", 2).cures.is_empty());
 }
+
+#[test]
+fn the_calls_of_a_giver_are_counted_once() {
+    let round = || (0..4).flat_map(touch).chain([brk(0), brk(4)]);
+    let recording = recording([brk(4)].into_iter().chain((0..20).flat_map(|_| round())));
+    let profile = Profile::new(&recording);
+    let grouping = Grouping::new(&recording, &profile);
+    let given = Given::new(&recording, &profile, grouping.naming());
+    let run = Run {
+        run_ns: (0, 1_000_000),
+        cpu_ns: 1e6,
+        lost: false,
+        knee: None,
+        most_avoidable: None,
+        memory: Memory::Malloc,
+    };
+    let naming = grouping.naming();
+    let scene = Scene { recording: &recording, profile: &profile, naming, grouping: &grouping, given, run };
+    let mut counted = vec![false; scene.given.givers.len()];
+    let half = |first: bool| Claim {
+        faults: Faults::These((0..80).map(|index| (index < 40) == first).collect()),
+        givers: vec![0],
+        ..Claim::default()
+    };
+    let found = [true, false].map(|first| {
+        let of: Vec<bool> = (0..80).map(|index| (index < 40) == first).collect();
+        mechanism(&scene, &heap_top::RULE, half(first), &of, &mut counted).unwrap()
+    });
+    assert_eq!(found.map(|found| (found.calls, found.call_ns)), [(20, Some(4_000.0)), (0, None)]);
+}
