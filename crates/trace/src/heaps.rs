@@ -140,8 +140,9 @@ const KNOWN: [Known; 22] = [
     ),
 ];
 
-/// Names of allocators that stand in for the C library's malloc.
-const ALLOCATORS: std::ops::Range<usize> = 13..20;
+/// Allocators that stand in for the C library's malloc: names, and parts of the file names of their libraries.
+pub const ALLOCATORS: [&str; 7] =
+    ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard", "rpmalloc", "scudo"];
 
 /// The settings of allocators and runtimes in an environment and a command line: all that is recorded of them.
 /// `variables`: `NAME=value`.
@@ -269,8 +270,8 @@ fn of_process(program: &str, process: &Process<'_>, marks: &[Mark]) -> Vec<Heap>
     let is_static = has(Mark::STATIC);
     // An allocator in the program, or in a library of its own, is its malloc; one in another library is that one's.
     let serves_all = |mark: &&Mark| mark.file == program || file_of(&mark.file).contains(&mark.name);
-    let is_allocator = |name: &str| KNOWN[ALLOCATORS].iter().any(|heap| heap.name == name);
-    let replaces = marks.iter().filter(here).filter(serves_all).any(|mark| is_allocator(&mark.name));
+    let replaces =
+        marks.iter().filter(here).filter(serves_all).any(|mark| ALLOCATORS.contains(&mark.name.as_str()));
     let mut found = Vec::new();
     for kind in &KNOWN {
         for mark in marks.iter().filter(here).filter(|mark| mark.name == kind.name) {
@@ -301,7 +302,7 @@ fn of_process(program: &str, process: &Process<'_>, marks: &[Mark]) -> Vec<Heap>
 }
 
 fn heap(program: &str, process: &Process<'_>, kind: &Known, mark: &Mark, is_static: bool) -> Heap {
-    let is_allocator = KNOWN[ALLOCATORS].iter().any(|heap| heap.name == kind.name);
+    let is_allocator = ALLOCATORS.contains(&kind.name);
     let file = file_of(&mark.file);
     let detail = match kind.name {
         "Java" => process.collector.map(str::to_owned),

@@ -6,13 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::heaps::Heap;
+use crate::heaps::{ALLOCATORS, Heap};
 use crate::observation::{Observation, SourceNote, What};
 use crate::recording::{Mark, Recording, Stacks};
 
-/// Parts of the file names of libraries that bring an allocator of their own.
-pub const ALLOCATORS: [&str; 7] =
-    ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard", "rpmalloc", "scudo"];
 /// Beginnings of the names of functions of an allocator that may be linked into a program.
 pub(crate) const OWN: [&str; 6] = ["je_", "_rjem_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"];
 /// Functions of Go below every stack.

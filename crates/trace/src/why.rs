@@ -343,6 +343,11 @@ impl Scene<'_> {
         (of, sum)
     }
 
+    /// Who mapped the memory of a fault, by its number in the profile.
+    fn maker(&self, index: usize) -> Option<&Caller> {
+        self.given.made_by[index].map(|maker| &self.given.makers[maker as usize])
+    }
+
     /// Whether these givers gave back little of what they had asked for: blocks of calloc, or sparse ones. A kept block
     /// would have to be zeroed whole.
     fn is_sparse(givers: &[(u32, &Caller)]) -> bool {
@@ -391,6 +396,16 @@ impl Scene<'_> {
             None => format!("{call} <- {site}"),
         }
     }
+}
+
+/// What these givers' memory would cost if it were kept, bytes.
+fn kept_bytes(givers: &[(u32, &Caller)]) -> f64 {
+    givers.iter().map(|(_, giver)| giver.kept_bytes).sum()
+}
+
+/// The longest range that one of them gave back, bytes.
+fn longest_bytes(givers: &[(u32, &Caller)]) -> u64 {
+    givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0)
 }
 
 /// The largest mmap threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)), bytes.

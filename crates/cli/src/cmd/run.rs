@@ -14,7 +14,8 @@ pub(super) mod size;
 use faultless_console::{Failure, Outcome};
 use faultless_os::spawn::{Plan, deny_huge_pages};
 use faultless_os::{environment, inherited};
-use faultless_trace::program::{ALLOCATORS, Image};
+use faultless_trace::heaps::ALLOCATORS;
+use faultless_trace::program::Image;
 use options::Small;
 pub(crate) use options::{Options, Policy};
 pub(crate) use program::find;
@@ -153,7 +154,8 @@ pub(crate) fn out_of_reach(image: &Image) -> Option<String> {
     Some(format!("{file} was given {allocator} before it, in LD_PRELOAD"))
 }
 
-fn is_allocator(file: &str) -> bool {
+/// Whether a library brings an allocator of its own.
+pub(crate) fn is_allocator(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     ALLOCATORS.iter().any(|allocator| name.starts_with(&format!("lib{allocator}")))
 }

@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
     find: |scene| {
         let givers = scene
             .givers(|giver| giver.owner == Owner::Malloc && matches!(giver.call, Call::Madvise | Call::Mmap));
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let kept = super::kept_bytes(&givers);
         let cure = Proposed::set("GLIBC_TUNABLES", malloc_settings(scene.largest_block()), kept)
             .noted("both settings together; one alone is worse");
         let what = "glibc trims the arenas of threads, and takes the same pages again".to_owned();

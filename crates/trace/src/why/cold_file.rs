@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::file_pages::code;
-use super::seen::MADV_RANDOM;
+use super::given::MADV_RANDOM;
 use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
 use crate::profile::Weighted;

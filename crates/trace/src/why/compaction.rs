@@ -1,6 +1,7 @@
 //! A fault of a huge page makes room for it first.
 
-use super::seen::{IN_FAULT, MADV_HUGEPAGE, huge};
+use super::given::MADV_HUGEPAGE;
+use super::seen::{IN_FAULT, huge};
 use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
 use crate::measurement::{Count, Percent};

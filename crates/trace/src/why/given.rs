@@ -19,14 +19,17 @@ use crate::profile::{Profile, Weighted};
 use crate::recording::Recording;
 use crate::sites::{Label, Naming};
 
-const MADV_DONTNEED: u64 = 4;
-const MADV_FREE: u64 = 8;
-const MADV_REMOVE: u64 = 9;
-const MADV_HUGEPAGE: u64 = 14;
-const MADV_NOHUGEPAGE: u64 = 15;
-const MADV_POPULATE_READ: u64 = 22;
-const MADV_POPULATE_WRITE: u64 = 23;
-const MADV_DONTNEED_LOCKED: u64 = 24;
+/// Advice of madvise(2).
+pub(super) const MADV_RANDOM: u64 = 1;
+pub(super) const MADV_DONTNEED: u64 = 4;
+pub(super) const MADV_FREE: u64 = 8;
+pub(super) const MADV_REMOVE: u64 = 9;
+pub(super) const MADV_HUGEPAGE: u64 = 14;
+pub(super) const MADV_NOHUGEPAGE: u64 = 15;
+pub(super) const MADV_PAGEOUT: u64 = 21;
+pub(super) const MADV_POPULATE_READ: u64 = 22;
+pub(super) const MADV_POPULATE_WRITE: u64 = 23;
+pub(super) const MADV_DONTNEED_LOCKED: u64 = 24;
 const MAP_PRIVATE: u64 = 0x2;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;

@@ -37,8 +37,7 @@ pub(super) const RULE: Rule = Rule {
             let (number, Caller { owner, site, longest_bytes, kept_bytes, .. }) = giver;
             // The longer blocks as well, which the copies are made to.
             let made = |index: usize| {
-                let maker = scene.given.made_by[index].map(|maker| &scene.given.makers[maker as usize]);
-                maker.is_some_and(|maker| maker.owner == *owner && maker.site == *site)
+                scene.maker(index).is_some_and(|maker| maker.owner == *owner && maker.site == *site)
             };
             let (these, _) = scene.faults_of(|index, fault| {
                 scene.given.causes[index] == Some(*number) || fault.kind.is_fresh() && made(index)

@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     ],
     find: |scene| {
         let givers = scene.givers(|giver| giver.call == Call::Brk && giver.owner == Owner::Malloc);
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let kept = super::kept_bytes(&givers);
         let cure = Proposed::set("GLIBC_TUNABLES", malloc_settings(scene.largest_block()), kept)
             .noted("both settings together; one alone is worse");
         let what = "glibc trims the top of the heap, and takes the same pages again".to_owned();

@@ -32,10 +32,9 @@ pub(super) const RULE: Rule = Rule {
                 block.is_some_and(|block| block.born_ns > adviser.last_ns)
             };
             let (these, faults) = scene.faults_of(|index, fault| {
-                let maker = scene.given.made_by[index].map(|maker| &scene.given.makers[maker as usize]);
                 fault.kind == Kind::Thp
                     && scene.given.advised_by[index] == Some(number)
-                    && maker.is_some_and(|maker| maker.is_heap())
+                    && scene.maker(index).is_some_and(|maker| maker.is_heap())
                     && fault.block.map_or(scene.profile.blocks.blocks.is_empty(), of_block)
                     && scene.naming.site(fault.stack, "").0 != adviser.site
             });

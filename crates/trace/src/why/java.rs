@@ -44,10 +44,7 @@ pub(super) const HEAP: Rule = Rule {
         ],
     ],
     find: |scene| {
-        let makers = &scene.given.makers;
-        let is_java = |index: usize| {
-            scene.given.made_by[index].is_some_and(|maker| makers[maker as usize].owner == Owner::Java)
-        };
+        let is_java = |index: usize| scene.maker(index).is_some_and(|maker| maker.owner == Owner::Java);
         let (these, faults) = scene.faults_of(|index, fault| fault.kind.is_fresh() && is_java(index));
         if faults == 0.0 {
             return Vec::new();

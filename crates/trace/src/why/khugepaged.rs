@@ -1,6 +1,6 @@
 //! khugepaged makes huge pages of memory that is used sparsely.
 
-use super::seen::MADV_HUGEPAGE;
+use super::given::MADV_HUGEPAGE;
 use super::{Claim, Proposed, Rule};
 use crate::measurement::Count;
 

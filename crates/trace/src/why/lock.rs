@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Claim, Proposed, Rule, named};
+use super::{Claim, Proposed, Rule};
 use crate::observation::{Call, What};
-use crate::sites::NO_STACK;
 
 /// A call that held the lock for writing.
 struct Writer {
@@ -66,13 +65,11 @@ pub(super) const RULE: Rule = Rule {
         }
         let claim = |(call, Waits { count, ns, stacks }): (Call, Waits)| {
             let most = stacks.into_iter().max_by_key(|&(stack, ns)| (ns, stack));
-            let (site, place) = scene.naming.site(most.and_then(|(stack, _)| stack), NO_STACK);
-            let site = named(&site, place.as_deref());
             Claim {
                 what: format!("threads wait for mmap_lock, held by {}", call.name()),
                 calls: (count, 0.0),
                 wait_ns: ns,
-                caller: Some(format!("{} <- {site}", call.name())),
+                caller: Some(scene.called(call, most.and_then(|(stack, _)| stack))),
                 cures: vec![Proposed::new(
                     "change the address space less often: larger steps, kept mappings",
                     [0.0, 0.0],

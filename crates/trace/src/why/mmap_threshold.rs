@@ -31,8 +31,8 @@ pub(super) const RULE: Rule = Rule {
         let givers = scene.givers(|giver| {
             giver.owner == Owner::Malloc && matches!(giver.call, Call::Munmap | Call::Mremap)
         });
-        let longest = givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0);
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let longest = super::longest_bytes(&givers);
+        let kept = super::kept_bytes(&givers);
         let what = format!("glibc maps and unmaps each large block (up to {})", Bytes(longest));
         let cures = vec![
             Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),

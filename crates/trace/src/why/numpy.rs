@@ -29,8 +29,8 @@ pub(super) const RULE: Rule = Rule {
     find: |scene| {
         let givers = scene
             .givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver, "_multiarray_umath", &[]));
-        let longest = givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0);
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let longest = super::longest_bytes(&givers);
+        let kept = super::kept_bytes(&givers);
         let what = format!("NumPy makes an array for each intermediate result (up to {})", Bytes(longest));
         let cures = vec![
             Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),

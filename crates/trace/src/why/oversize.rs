@@ -30,12 +30,12 @@ pub(super) const RULE: Rule = Rule {
             giver.is_oversize() && matches!(giver.call, Call::Madvise | Call::Munmap | Call::Mmap)
         };
         let mut found = Vec::new();
-        for name in crate::program::ALLOCATORS {
+        for name in crate::heaps::ALLOCATORS {
             let givers = scene.givers(|giver| {
                 is_its(giver) && matches!(giver.owner, Owner::Allocator(of, _) if of == name)
             });
-            let longest = givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0);
-            let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+            let longest = super::longest_bytes(&givers);
+            let kept = super::kept_bytes(&givers);
             let what =
                 format!("{name} gives each large block (up to {}) back when it is freed", Bytes(longest));
             let keep = Proposed::keeps("keep such blocks in the program", kept);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::heaps::ALLOCATORS;
 use crate::observation::{Record, What};
-use crate::program::{ALLOCATORS, OWN};
+use crate::program::OWN;
 use crate::recording::{Recording, Stacks};
 
 /// Who made a call.

@@ -43,7 +43,7 @@ pub(super) fn jemalloc_variable(scene: &Scene<'_>, givers: &[(u32, &Caller)]) ->
 }
 
 fn claim(scene: &Scene<'_>, name: &str, givers: &[(u32, &Caller)]) -> Option<Claim<'static>> {
-    let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+    let kept = super::kept_bytes(givers);
     // What an allocator unmaps at once has no delay.
     let is_delayed = givers.iter().any(|(_, giver)| giver.call == Call::Madvise);
     const DECAY: &str = "dirty_decay_ms:10000,muzzy_decay_ms:10000";

@@ -70,6 +70,6 @@ pub(super) fn own(
     cures: impl Fn(f64) -> Vec<Proposed>,
 ) -> Vec<Claim<'static>> {
     let givers = scene.givers(|giver| giver.owner == owner);
-    let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+    let kept = super::kept_bytes(&givers);
     scene.cycle(&givers, what.to_owned(), cures(kept)).into_iter().collect()
 }

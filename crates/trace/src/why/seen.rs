@@ -23,10 +23,6 @@ impl Sampled {
     }
 }
 
-/// Advice of madvise(2).
-pub(super) const MADV_RANDOM: u64 = 1;
-pub(super) const MADV_HUGEPAGE: u64 = 14;
-
 /// Functions of the fault path, one of which is on each stack in it.
 pub(super) const IN_FAULT: &[&str] =
     &["asm_exc_page_fault", "exc_page_fault", "handle_mm_fault", "do_user_addr_fault", "do_mem_abort"];

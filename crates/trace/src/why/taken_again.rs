@@ -1,7 +1,6 @@
 //! Memory is taken again, and who gave it back was not recorded.
 
 use super::{Claim, Faults, Proposed, Rule, Scene, malloc_settings};
-use crate::kind::FIRST_TOUCHES;
 use crate::measurement::Percent;
 use crate::program::Memory;
 use crate::tuning::{CURVE_OFF, PATTERN_SHARE};
@@ -40,17 +39,12 @@ fn inside<'a>(scene: &Scene<'_>) -> Claim<'a> {
 /// Faults on memory that the process had had in earlier blocks; `None` if no blocks were recorded.
 fn in_blocks<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
     let flags = scene.grouping.refaulted();
-    let sum = |is_its: &dyn Fn(usize) -> bool| -> f64 {
-        let faults = scene.profile.faults.iter().enumerate();
-        faults.filter(|(index, _)| is_its(*index)).map(|(_, fault)| fault.faults).sum()
-    };
-    let again = sum(&|index| flags[index]);
+    let ((these, again), (_, all)) = (scene.faults_of(|index, _| flags[index]), scene.faults_of(|_, _| true));
     // No more than the readings of memory say.
-    let most =
-        scene.run.most_avoidable.map_or(1.0, |most| (most + CURVE_OFF) * sum(&|_| true) / again.max(1.0));
+    let most = scene.run.most_avoidable.map_or(1.0, |most| (most + CURVE_OFF) * all / again.max(1.0));
     (!scene.profile.blocks.blocks.is_empty()).then(|| Claim {
         what: "memory that the process had in earlier blocks is taken again".to_owned(),
-        faults: Faults::These(flags.to_vec()),
+        faults: Faults::These(these),
         cures: keep(scene, [0.85_f64.min(most), most.min(1.0)]),
         ..Claim::default()
     })
@@ -59,15 +53,13 @@ fn in_blocks<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
 /// By the readings of resident memory, which do not tell the faults that could be avoided from the others.
 fn by_curve<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
     let knee = scene.run.knee.filter(|knee| knee.low >= PATTERN_SHARE)?;
-    let is_first = |fault: &crate::profile::Weighted| FIRST_TOUCHES.contains(&fault.kind);
-    let of = |faults: f64| faults / scene.profile.faults.iter().map(|fault| fault.faults).sum::<f64>();
-    let share =
-        of(scene.profile.faults.iter().filter(|fault| is_first(fault)).map(|fault| fault.faults).sum());
+    let (these, first) = scene.faults_of(|_, fault| fault.kind.is_first_touch());
+    let share = first / scene.faults_of(|_, _| true).1;
     let low = (1.0 - (1.0 - knee.low) / share).max(0.0);
     let what = format!("{} of all faults would not have been, had freed memory been kept", Percent(knee.low));
     Some(Claim {
         what,
-        faults: Faults::Of(Box::new(is_first)),
+        faults: Faults::These(these),
         cures: keep(scene, [low, (knee.high / share).min(1.0)]),
         ..Claim::default()
     })

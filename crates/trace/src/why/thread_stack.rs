@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     ],
     find: |scene| {
         let givers = scene.givers(|giver| giver.owner == Owner::Thread);
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let kept = super::kept_bytes(&givers);
         let cure = Proposed::keeps("keep threads, as a pool does", kept);
         let what = "threads end and give their stacks back, and new ones take them again".to_owned();
         scene.cycle(&givers, what, vec![cure]).into_iter().collect()

@@ -34,7 +34,7 @@ pub(super) const RULE: Rule = Rule {
             let half_ns = scene.run.run_ns.0 + scene.run.run_ns.1 / 2;
             giver.owner == Owner::Malloc && giver.call == Call::Munmap && giver.last_ns < half_ns
         });
-        let longest = givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0);
+        let longest = super::longest_bytes(&givers);
         let calls: u64 = givers.iter().map(|(_, giver)| giver.calls).sum();
         let others = scene.givers(|giver| giver.owner == Owner::Malloc && giver.call == Call::Munmap).len();
         if scene.run.lost
@@ -51,8 +51,7 @@ pub(super) const RULE: Rule = Rule {
         );
         // The blocks that it learned from as well.
         let mapped = |index: usize| {
-            let maker = scene.given.made_by[index].map(|maker| &scene.given.makers[maker as usize]);
-            maker.is_some_and(|maker| {
+            scene.maker(index).is_some_and(|maker| {
                 maker.owner == Owner::Malloc && maker.call == Call::Mmap && !maker.is_arena()
             })
         };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::given::{MADV_DONTNEED, MADV_DONTNEED_LOCKED, MADV_FREE, MADV_PAGEOUT, MADV_REMOVE};
 use super::{Claim, Proposed, Rule, Scene};
 use crate::measurement::Count;
 use crate::observation::{Call, Record, TLB_INTERRUPTS, What};
@@ -16,7 +17,9 @@ const SLACK_NS: u64 = 2_000;
 pub(super) const RULE: Rule = Rule {
     id: "tlb_victim",
     title: "Threads are interrupted to flush their TLB",
-    about: "munmap, madvise(MADV_DONTNEED), mprotect and mremap take translations away. Each processor that runs another thread of the             process is interrupted to forget them: 1 to 4 us, and misses afterwards. That thread faults nothing, and is slower.",
+    about: "munmap, madvise(MADV_DONTNEED), mprotect and mremap take translations away. Each processor that runs \
+            another thread of the process is interrupted to forget them: 1 to 4 us, and misses afterwards. That thread \
+            faults nothing, and is slower.",
     by_hand: "The line TLB of /proc/interrupts; as root `perf trace -e tlb:tlb_flush -p PID`.",
     cures: &[
         [
@@ -157,8 +160,7 @@ fn whole(scene: &Scene<'_>) -> f64 {
 
 /// Whether a call takes translations away. New rights of memory that had none do not.
 fn takes_away(call: Call, args: &[u64; 4]) -> bool {
-    /// MADV_DONTNEED, MADV_FREE, MADV_REMOVE, MADV_PAGEOUT, MADV_DONTNEED_LOCKED.
-    const ADVICE: [u64; 5] = [4, 8, 9, 21, 24];
+    const ADVICE: [u64; 5] = [MADV_DONTNEED, MADV_FREE, MADV_REMOVE, MADV_PAGEOUT, MADV_DONTNEED_LOCKED];
     const PROT_WRITE: u64 = 2;
     match call {
         Call::Munmap | Call::Mremap => true,

@@ -43,8 +43,8 @@ pub(super) const BUFFERS_RULE: Rule = Rule {
     ],
     find: |scene| {
         let givers = scene.givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver, "", &BUFFERS));
-        let longest = givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0);
-        let kept = givers.iter().map(|(_, giver)| giver.kept_bytes).sum();
+        let longest = super::longest_bytes(&givers);
+        let kept = super::kept_bytes(&givers);
         let cures = vec![
             Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),
             Proposed::keeps("use one Buffer again", kept),

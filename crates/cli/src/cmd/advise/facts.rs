@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 
 use faultless_os::host::Host;
-use faultless_trace::program::{ALLOCATORS, Image};
+use faultless_trace::program::Image;
 
 use super::super::{glibc, run};
 use super::found::Found;
@@ -63,11 +63,7 @@ impl Facts {
         let names = |image: &Image| -> Vec<String> {
             image.files.iter().map(|file| file.rsplit('/').next().unwrap_or(file).to_owned()).collect()
         };
-        let has_other = |image: &Image| {
-            names(image)
-                .iter()
-                .any(|name| ALLOCATORS.iter().any(|other| name.starts_with(&format!("lib{other}"))))
-        };
+        let has_other = |image: &Image| image.files.iter().any(|file| run::is_allocator(file));
         let has_own_malloc = match images {
             [] => run::allocator(program).is_some(),
             images => images.iter().all(has_other),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use faultless_os::host::{may_execute, user};
 use faultless_prof::Failure;
-use faultless_trace::program::ALLOCATORS;
+use faultless_trace::heaps::ALLOCATORS;
 use faultless_trace::recording::Mark;
 
 /// How many nested interpreters are followed; the kernel's limit is similar.
