@@ -110,6 +110,9 @@ pub(crate) fn evidence(mechanism: &Mechanism) -> Vec<(&'static str, String)> {
         let places = mechanism.taken_in.iter().map(|place| shorten(&plain(place), PLACE));
         found.push(("taken in", places.collect::<Vec<_>>().join(", ")));
     }
+    if !mechanism.paid_by.is_empty() {
+        found.push(("paid by", plain(&mechanism.paid_by.join(", "))));
+    }
     if !mechanism.victims.is_empty() {
         found.push(("delays", plain(&mechanism.victims.join(", "))));
     }
@@ -122,6 +125,9 @@ pub(crate) fn gain(cure: &Advised) -> String {
     let mut parts = Vec::new();
     if cure.saves_ns.high > 0.0 {
         parts.push(format!("saves {}", Figure::nanos_range(cure.saves_ns)));
+    }
+    if cure.saves_wait_ns > 0.0 {
+        parts.push(format!("up to {} of waiting", Nanos(cure.saves_wait_ns)));
     }
     if let Some(bytes) = cure.keeps_bytes {
         let mib = 1024.0 * 1024.0;

@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::avoid::Point;
 use crate::kind::Kind;
-use crate::measurement::Interval;
+use crate::measurement::{Interval, Percent};
 use crate::profile::{Profile, Selection, Weighted};
 use crate::program::Memory;
 use crate::recording::Recording;
@@ -58,12 +58,17 @@ use given::{Caller, Given};
 const SHOWN_SHARE: f64 = 0.01;
 /// Share of the CPU time, or of the run for waits, from which on a mechanism is worth a trial.
 pub const TRIED_FROM: f64 = 0.02;
+/// The same for a mechanism that slows other threads: its waits are a part of what they lose.
+const SHOWN_OF_OTHERS: f64 = 0.0025;
 /// From this share of the CPU time on a start is not passed over.
 const MUCH: f64 = 0.1;
 /// Most of them that are shown.
 const SHOWN: usize = 6;
 /// Below this share of its length a block is used sparsely.
 const DENSE_SHARE: f64 = 0.5;
+/// A process that pays less of a mechanism is not named, and neither are more of them.
+const PAYS: f64 = 0.05;
+const PAYERS: usize = 3;
 /// Places that are named for a mechanism.
 const PLACES: usize = 2;
 
@@ -102,6 +107,9 @@ pub struct Mechanism {
     /// Memory that it adds without a fault, bytes.
     #[serde(default)]
     pub grown_bytes: f64,
+    /// Processes that pay for its faults and how much of them, most time first; empty if one pays nearly all.
+    #[serde(default)]
+    pub paid_by: Vec<String>,
     /// Who calls, from the call up to the program's function.
     pub caller: Option<String>,
     /// When its faults happen, if they do not go on to the end.
@@ -129,6 +137,9 @@ pub struct Advised {
     pub variable: Option<(String, String)>,
     /// CPU time that it saves, ns.
     pub saves_ns: Interval,
+    /// Time of waiting that it saves at most, ns.
+    #[serde(default)]
+    pub saves_wait_ns: f64,
     /// Memory that it keeps, bytes; `None` if it keeps none, or that is not known.
     pub keeps_bytes: Option<f64>,
     /// What else to know.
@@ -254,9 +265,13 @@ impl Proposed {
         }
     }
 
-    /// It saves between these shares, and keeps nothing.
+    /// It saves between these shares.
     fn saving(self, saves: [f64; 2]) -> Self {
-        Self { saves, keeps_bytes: None, ..self }
+        Self { saves, ..self }
+    }
+
+    fn keeping_nothing(self) -> Self {
+        Self { keeps_bytes: None, ..self }
     }
 
     fn noted(self, note: &str) -> Self {
@@ -462,7 +477,9 @@ pub(crate) fn mechanisms(
         let waits = mechanism.wait_ns / scene.run.run_ns.1.max(1) as f64;
         mechanism.share.max(waits).max(mechanism.grown_bytes / peak_bytes).min(1.0)
     };
-    found.retain(|mechanism| weight(mechanism) >= SHOWN_SHARE);
+    found.retain(|mechanism| {
+        weight(mechanism) >= if mechanism.victims.is_empty() { SHOWN_SHARE } else { SHOWN_OF_OTHERS }
+    });
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     found.truncate(SHOWN);
     let given = &scene.given;
@@ -543,6 +560,7 @@ fn mechanism(
         Some(early) => (early, Vec::new()),
         None => (claim.what, claim.cures),
     };
+    let blocked_ns = if claim.is_blocked { shown.wait_ns } else { 0.0 };
     let cures = cures.into_iter().map(|cure| {
         let [low, high] = cure.saves;
         let saves_ns = Interval {
@@ -551,7 +569,15 @@ fn mechanism(
             high: (fault_cpu_ns.high + call_ns) * high,
         };
         let keeps_bytes = cure.keeps_bytes.map(|bytes| bytes.min(peak_bytes));
-        Advised { how: cure.how, variable: cure.variable, saves_ns, keeps_bytes, note: cure.note }
+        let saves_wait_ns = blocked_ns * high;
+        Advised {
+            how: cure.how,
+            variable: cure.variable,
+            saves_ns,
+            saves_wait_ns,
+            keeps_bytes,
+            note: cure.note,
+        }
     });
     Some(Mechanism {
         id: rule.id.to_owned(),
@@ -559,7 +585,7 @@ fn mechanism(
         faults: shown.faults,
         fault_ns: shown.time_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
-        wait_ns: claim.wait_ns + if claim.is_blocked { shown.wait_ns } else { 0.0 },
+        wait_ns: claim.wait_ns + blocked_ns,
         share: if scene.run.cpu_ns > 0.0 { (cost_ns / scene.run.cpu_ns).min(1.0) } else { 0.0 },
         calls,
         calls_are_least: scene.run.lost,
@@ -569,10 +595,19 @@ fn mechanism(
         taken_in: places(&sites),
         victims: claim.victims,
         grown_bytes: claim.grown_bytes,
+        paid_by: payers(&scene.grouping.sites(Group::Process, &selection)),
         caller: claim.caller,
         when: when.map(|when| when.text),
         cures: cures.collect(),
     })
+}
+
+/// The processes, if more than one pays a part worth a word.
+fn payers(processes: &Sites) -> Vec<String> {
+    let all = processes.shown.as_ref().map_or(0.0, |shown| shown.time_ns.value);
+    let weighty: Vec<_> = processes.rows.iter().filter(|row| row.time_ns.value > PAYS * all).collect();
+    let words = |row: &&SiteRow| format!("{} {}", row.label, Percent(row.time_ns.value / all));
+    if weighty.len() < 2 { Vec::new() } else { weighty.iter().take(PAYERS).map(words).collect() }
 }
 
 /// The sites with most of the time.

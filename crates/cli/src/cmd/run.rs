@@ -160,11 +160,6 @@ pub(crate) fn is_allocator(file: &str) -> bool {
     ALLOCATORS.iter().any(|allocator| name.starts_with(&format!("lib{allocator}")))
 }
 
-/// Whether it is a Go program.
-pub(crate) fn is_go(name: &std::ffi::OsStr) -> bool {
-    find(name).is_ok_and(|program| program.is_go())
-}
-
 /// The library whose malloc a program uses instead of glibc's.
 pub(crate) fn allocator(name: &std::ffi::OsStr) -> Option<&'static str> {
     find(name).ok()?.allocator()

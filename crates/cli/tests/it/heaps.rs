@@ -19,8 +19,8 @@ const PROGRAMS: [[&str; 5]; 12] = [
     ["populate_unmapped", "populate", "unmapped again", "mmap <- ", "keep the populated"],
     ["flag", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
     ["flag_of_parts", "huge_page_flag_outlives_block", "outlives", "madvise <- ask", "MADV_NOHUGEPAGE"],
-    ["learned", "threshold_learned", "nothing to cure", "munmap <- ", ""],
-    ["learned_small", "threshold_learned", "nothing to cure", "munmap <- ", ""],
+    ["learned", "threshold_learned", "learns", "munmap <- ", "trim_threshold"],
+    ["learned_small", "threshold_learned", "learns", "munmap <- ", "trim_threshold"],
     ["starts", "first_touch", "nothing to cure", "", ""],
     ["keeper", "first_touch", "nothing to cure", "", ""],
 ];

@@ -50,7 +50,7 @@ pub(super) const RULE: Rule = Rule {
             if *owner == Owner::Malloc {
                 let value = malloc_settings(2 * longest_bytes);
                 let set = Proposed::set("GLIBC_TUNABLES", value, *kept_bytes);
-                cures.insert(0, Proposed { saves: [0.4, 0.9], ..set });
+                cures.insert(0, set.saving([0.4, 0.9]));
             }
             let claim = scene.cycle(std::slice::from_ref(giver), what, cures)?;
             Some(Claim { faults: Faults::These(these), ..claim })

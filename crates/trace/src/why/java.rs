@@ -53,8 +53,9 @@ pub(super) const HEAP: Rule = Rule {
         let host = &scene.recording.observation.host;
         let mut cures = Vec::new();
         if 2.0 * huge < faults && host.thp_bytes > 0 && host.thp != "never" {
-            let thp =
-                Proposed::set("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages", 0.0).saving([0.0, 0.8]);
+            let thp = Proposed::set("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages", 0.0)
+                .keeping_nothing()
+                .saving([0.0, 0.8]);
             cures.push(thp.noted("one fault for 512 pages, if the kernel finds huge pages without compaction; memory grows where the heap is used sparsely"));
         }
         cures.push(

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Scene, named};
 use crate::kind::Kind;
 use crate::observation::{Call, Record, What};
-use crate::profile::{Basis, Weighted};
+use crate::profile::Weighted;
 use crate::sites::NO_STACK;
 
 /// Samples of the CPU clock.
@@ -58,18 +58,6 @@ impl Scene<'_> {
     /// The calibrated price of a first touch, ns.
     pub(super) fn price_ns(&self) -> Option<f64> {
         self.recording.observation.calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0)
-    }
-
-    /// How many timed first touches in base pages took more than so many times the calibrated price, and how many there are.
-    pub(super) fn dearer(&self, times: f64) -> [f64; 2] {
-        let Some(price_ns) = self.price_ns() else { return [0.0; 2] };
-        let mut sums = [0.0; 2];
-        for (fault, Basis { reading_ns, .. }) in self.profile.faults.iter().zip(&self.profile.basis) {
-            let Some(reading_ns) = reading_ns.filter(|_| fault.kind.is_first_touch()) else { continue };
-            sums[0] += if reading_ns > times * price_ns { fault.faults } else { 0.0 };
-            sums[1] += fault.faults;
-        }
-        sums
     }
 
     /// Whether a fault lies in a file on a disk, and not in memory that has a file's name.

@@ -68,8 +68,8 @@ fn by_curve<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
 /// How to keep what is freed: shares that it saves.
 fn keep(scene: &Scene<'_>, saves: [f64; 2]) -> Vec<Proposed> {
     let kept = scene.run.knee.map_or(f64::INFINITY, |knee| knee.keep_bytes as f64);
-    let set = |name, value: String| Proposed { saves, ..Proposed::set(name, value, kept) };
-    let text = |how: &str| Proposed { saves, ..Proposed::keeps(how, kept) };
+    let set = |name, value: String| Proposed::set(name, value, kept).saving(saves);
+    let text = |how: &str| Proposed::keeps(how, kept).saving(saves);
     match scene.run.memory {
         Memory::Malloc => vec![
             set("GLIBC_TUNABLES", malloc_settings(scene.largest_block())),

@@ -10,7 +10,7 @@ use faultless_trace::why::Mechanism;
 use super::super::bench::Way;
 use super::super::run;
 use super::allocators;
-use super::facts::{Facts, Runtime};
+use super::facts::Facts;
 use super::settings::{self, THRESHOLDS, Variable};
 
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
@@ -27,7 +27,7 @@ const HUGE_PAGES: [&str; 2] = ["huge_page", "khugepaged"];
 /// Fresh memory, which huge pages take with fewer faults.
 const FRESH: &str = "first_touch";
 /// Runtimes whose heap does not come from malloc.
-const HEAPS: [Runtime; 4] = [Runtime::DotNet, Runtime::Go, Runtime::Java, Runtime::Node];
+const HEAPS: [&str; 4] = [".NET", "Go", "Java", "Node"];
 /// The beginning of a cure that is our own program.
 const RUN: &str = "faultless run ";
 
@@ -108,7 +108,7 @@ pub(super) fn candidates(
     let has = |is: &dyn Fn(&&Mechanism) -> bool| mechanisms.is_none_or(|found| found.iter().any(is));
     let is_reached = facts.immune.is_none();
     let cycles = is_reached && has(&of_malloc);
-    let has_heap = HEAPS.iter().any(|runtime| facts.runtimes.contains(runtime));
+    let has_heap = HEAPS.iter().any(|heap| facts.heap(heap).is_some());
     let grows = is_reached && !(has_heap && mechanisms.is_some()) && has(&|one| one.id == FRESH);
     if facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows) {
         let what = "glibc's malloc asks for huge pages for the heap and for mapped blocks";

@@ -1,38 +1,13 @@
 //! The facts of this machine and of the program that decide which cures can act.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 
 use faultless_os::host::Host;
+use faultless_trace::heaps::Heap;
 use faultless_trace::program::Image;
 
 use super::super::{glibc, run};
 use super::found::Found;
-
-/// What a program has in it that takes settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Runtime {
-    Arrow,
-    DotNet,
-    Go,
-    Java,
-    Jemalloc,
-    Mimalloc,
-    Node,
-    NumPy,
-}
-
-/// Beginnings of the names of files that give a runtime away.
-const FILES: [(&str, Runtime); 8] = [
-    ("libarrow.", Runtime::Arrow),
-    ("libcoreclr.", Runtime::DotNet),
-    ("libjvm.", Runtime::Java),
-    ("libjemalloc.", Runtime::Jemalloc),
-    ("libmimalloc", Runtime::Mimalloc),
-    ("libnode.", Runtime::Node),
-    ("node", Runtime::Node),
-    ("_multiarray_umath.", Runtime::NumPy),
-];
 
 /// The facts that decide which cures can be tried.
 pub(super) struct Facts {
@@ -46,7 +21,8 @@ pub(super) struct Facts {
     pub(super) sys_hidden: bool,
     /// Why no library that is preloaded acts in the program: a clause. `None` if it acts.
     pub(super) immune: Option<String>,
-    pub(super) runtimes: HashSet<Runtime>,
+    /// Its allocators and runtimes.
+    pub(super) heaps: Vec<Heap>,
     /// Largest resident set of the program as it is, bytes; 0 if not known.
     pub(super) peak_bytes: u64,
     /// The program as the user typed it, quoted for a shell.
@@ -60,9 +36,6 @@ impl Facts {
     pub(super) fn read(command: String, program: &OsStr, found: Option<&Found>) -> Self {
         let host = Host::read();
         let images = found.map_or(&[][..], |found| &found.images);
-        let names = |image: &Image| -> Vec<String> {
-            image.files.iter().map(|file| file.rsplit('/').next().unwrap_or(file).to_owned()).collect()
-        };
         let has_other = |image: &Image| image.files.iter().any(|file| run::is_allocator(file));
         let has_own_malloc = match images {
             [] => run::allocator(program).is_some(),
@@ -74,15 +47,6 @@ impl Facts {
             images => images.iter().map(files).collect(),
         };
         let immune: Vec<Option<String>> = files.iter().map(|file| run::immune(file.as_ref())).collect();
-        // Where records were lost, the files of each program are not known.
-        let known: HashSet<String> = match images {
-            [] => found.map(|found| found.files.clone()).unwrap_or_default(),
-            images => images.iter().flat_map(names).collect(),
-        };
-        let runtime = |name: &String| FILES.iter().find(|(begin, _)| name.starts_with(begin));
-        let mut runtimes: HashSet<Runtime> =
-            known.iter().filter_map(runtime).map(|(_, runtime)| *runtime).collect();
-        runtimes.extend(files.iter().any(|file| run::is_go(file.as_ref())).then_some(Runtime::Go));
         Self {
             is_glibc: host.glibc.is_some() && !has_own_malloc,
             has_hugetlb: glibc::has_hugetlb(&host),
@@ -92,11 +56,16 @@ impl Facts {
                 .into_iter()
                 .collect::<Option<Vec<String>>>()
                 .and_then(|reasons| reasons.into_iter().next()),
-            runtimes,
+            heaps: found.map(|found| found.heaps.clone()).unwrap_or_default(),
             peak_bytes: found.map_or(0, |found| found.peak_bytes),
             command,
             own: own_name(),
         }
+    }
+
+    /// One of its heaps, by its name.
+    pub(super) fn heap(&self, name: &str) -> Option<&Heap> {
+        self.heaps.iter().find(|heap| heap.name == name)
     }
 
     /// What can't be known or reached, and what was not tried for it.

@@ -2,7 +2,6 @@
 //!
 //! In: a run of the command, running processes, or a trace file. Out: [`Found`].
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 
 use faultless_console::Failure;
@@ -10,7 +9,7 @@ use faultless_prof::{Attach, Options, Sources, Task};
 use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::heaps::Heap;
 use faultless_trace::measurement::Nanos;
-use faultless_trace::observation::{Exit, Host, Record, What};
+use faultless_trace::observation::{Exit, Host};
 use faultless_trace::program::{Image, images};
 use faultless_trace::recording::Recording;
 use faultless_trace::why::{Mechanism, TRIED_FROM};
@@ -35,8 +34,6 @@ pub(super) struct Found {
     pub(super) is_whole: bool,
     /// The programs with most of the faults; none if they could not be seen.
     pub(super) images: Vec<Image>,
-    /// The names of all files that were mapped.
-    pub(super) files: HashSet<String>,
     /// Largest resident set of a process, bytes.
     pub(super) peak_bytes: u64,
     pub(super) exit: Exit,
@@ -68,11 +65,6 @@ impl Found {
         let most = images.iter().map(|image| image.faults).max().unwrap_or(0);
         images.retain(|image| image.faults as f64 >= WEIGHTY_SHARE * most as f64);
         let usage = &recording.observation.usage;
-        let mapped = |record: &Record| match &record.what {
-            What::Map(map) => map.name.rsplit('/').next().map(str::to_owned),
-            _ => None,
-        };
-        let files = recording.observation.records.iter().filter_map(mapped).collect();
         Ok(Self {
             command: findings.command,
             host: findings.host,
@@ -80,7 +72,6 @@ impl Found {
             heaps: findings.heaps,
             is_whole: findings.giving_ns.is_some(),
             images,
-            files,
             peak_bytes: usage.peak_rss_bytes,
             exit,
             cpu_ns: findings.cpu_ns,

@@ -5,9 +5,10 @@
 use std::ffi::OsString;
 
 use faultless_trace::advice::Expected;
+use faultless_trace::heaps::Heap;
 use faultless_trace::why::{Advised, Mechanism};
 
-use super::facts::{Facts, Runtime};
+use super::facts::Facts;
 
 /// A variable and its value, without what the user has set.
 pub(super) type Variable = (String, String);
@@ -36,7 +37,7 @@ const LISTS: [(&str, &str); 6] = [
 
 /// A setting of a runtime that no recording suggests by itself.
 struct Knob {
-    runtime: Runtime,
+    heap: &'static str,
     name: &'static str,
     what: &'static str,
     /// `{MIB}` stands for a quarter more than the program's peak memory, `{HEAP}` for the same as Java says it, or for the
@@ -50,7 +51,7 @@ struct Knob {
 
 const KNOBS: [Knob; 12] = [
     Knob {
-        runtime: Runtime::Java,
+        heap: "Java",
         name: "Java, large start",
         what: "the heap begins as large as it will be",
         variables: &[("JAVA_TOOL_OPTIONS", "-Xms{HEAP}")],
@@ -58,7 +59,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Java,
+        heap: "Java",
         name: "Java, huge pages",
         what: "the heap asks for huge pages",
         variables: &[("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages")],
@@ -66,7 +67,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: false,
     },
     Knob {
-        runtime: Runtime::Java,
+        heap: "Java",
         name: "Java, touched at start",
         what: "a heap on huge pages as large as it will be, which several threads touch at the start",
         variables: &[("JAVA_TOOL_OPTIONS", "-Xms{HEAP} -XX:+AlwaysPreTouch -XX:+UseTransparentHugePages")],
@@ -74,7 +75,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Java,
+        heap: "Java",
         name: "Java, no uncommit",
         what: "the heap does not shrink",
         variables: &[(
@@ -85,7 +86,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: false,
     },
     Knob {
-        runtime: Runtime::Go,
+        heap: "Go",
         name: "GOGC",
         what: "a larger heap, so fewer collections",
         variables: &[("GOGC", "200")],
@@ -93,7 +94,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Go,
+        heap: "Go",
         name: "GOMEMLIMIT",
         what: "collections only near a limit, a quarter above today's peak",
         variables: &[("GOGC", "off"), ("GOMEMLIMIT", "{MIB}MiB")],
@@ -101,7 +102,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Node,
+        heap: "Node",
         name: "semi-space",
         what: "larger semi-spaces, so fewer collections",
         variables: &[("NODE_OPTIONS", "--max-semi-space-size=64")],
@@ -109,7 +110,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::DotNet,
+        heap: ".NET",
         name: ".NET, generation 0",
         what: "64 MiB for new objects, so fewer collections; freed segments are kept",
         variables: &[("DOTNET_GCgen0size", "4000000"), ("DOTNET_GCRetainVM", "1")],
@@ -117,7 +118,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Arrow,
+        heap: "Arrow",
         name: "Arrow, system malloc",
         what: "Arrow's buffers come from malloc",
         variables: &[("ARROW_DEFAULT_MEMORY_POOL", "system")],
@@ -125,7 +126,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: false,
     },
     Knob {
-        runtime: Runtime::NumPy,
+        heap: "NumPy",
         name: "NumPy, base pages",
         what: "NumPy asks for no huge pages",
         variables: &[("NUMPY_MADVISE_HUGEPAGE", "0")],
@@ -133,7 +134,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: true,
     },
     Knob {
-        runtime: Runtime::Jemalloc,
+        heap: "jemalloc",
         name: "jemalloc, kept",
         what: "jemalloc gives nothing back, large blocks included",
         variables: &[("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0")],
@@ -141,7 +142,7 @@ const KNOBS: [Knob; 12] = [
         is_beyond_faults: false,
     },
     Knob {
-        runtime: Runtime::Mimalloc,
+        heap: "mimalloc",
         name: "mimalloc, kept",
         what: "mimalloc gives nothing back",
         variables: &[("MIMALLOC_PURGE_DELAY", "-1")],
@@ -167,9 +168,9 @@ pub(super) fn settings(mechanisms: &[&Mechanism], facts: &Facts) -> Vec<Setting>
     if firsts.len() > 1 {
         found.push(together(&firsts));
     }
-    for knob in KNOBS.iter().filter(|knob| facts.runtimes.contains(&knob.runtime)) {
+    for (knob, heap) in KNOBS.iter().filter_map(|knob| Some((knob, facts.heap(knob.heap)?))) {
         let acts = |one: &&Mechanism| knob.acts_on.iter().any(|begin| one.id.starts_with(begin));
-        let setting = knob.setting(facts);
+        let setting = knob.setting(facts, heap);
         let is_new = found.iter().all(|known| known.variables != setting.variables);
         // What the command line says goes first.
         let is_said = setting.sets("-Xms") && facts.command.contains("-Xms");
@@ -242,17 +243,18 @@ impl Setting {
 }
 
 impl Knob {
-    fn setting(&self, facts: &Facts) -> Setting {
+    fn setting(&self, facts: &Facts, heap: &Heap) -> Setting {
         let mib = ((facts.peak_bytes + facts.peak_bytes / 4) >> 20).max(16).to_string();
         let most = facts.command.split("-Xmx").nth(1).and_then(|rest| rest.split([' ', '\'']).next());
-        let heap = most.map_or_else(|| format!("{mib}m"), str::to_owned);
+        let largest = most.map_or_else(|| format!("{mib}m"), str::to_owned);
         let variables = self.variables.iter();
         Setting {
             name: self.name.to_owned(),
             what: self.what.to_owned(),
             variables: variables
                 .map(|(name, value)| {
-                    ((*name).to_owned(), value.replace("{MIB}", &mib).replace("{HEAP}", &heap))
+                    let name = heap.variable.as_deref().unwrap_or(name);
+                    (name.to_owned(), value.replace("{MIB}", &mib).replace("{HEAP}", &largest))
                 })
                 .collect(),
             expected: Expected { saves_ns: None, is_beyond_faults: self.is_beyond_faults },
@@ -296,9 +298,10 @@ mod tests {
         Mechanism { id: id.to_owned(), cures: variables.iter().map(cure).collect(), ..Mechanism::default() }
     }
 
-    fn facts(runtimes: &[Runtime]) -> Facts {
+    fn facts(heaps: &[&str]) -> Facts {
         let facts = Facts::read(String::new(), "true".as_ref(), None);
-        Facts { runtimes: runtimes.iter().copied().collect(), peak_bytes: 80 << 20, ..facts }
+        let heap = |name: &&str| Heap { name: (*name).to_owned(), ..Heap::default() };
+        Facts { heaps: heaps.iter().map(heap).collect(), peak_bytes: 80 << 20, ..facts }
     }
 
     #[test]
@@ -321,16 +324,16 @@ mod tests {
 
     #[test]
     fn settings_of_a_runtime_need_the_runtime_and_a_mechanism_of_it() {
-        let names = |id: &str, runtimes: &[Runtime]| -> Vec<String> {
-            settings(&[&mechanism(id, &[], 0.0)], &facts(runtimes)).into_iter().map(|one| one.name).collect()
+        let names = |id: &str, heaps: &[&str]| -> Vec<String> {
+            settings(&[&mechanism(id, &[], 0.0)], &facts(heaps)).into_iter().map(|one| one.name).collect()
         };
-        assert_eq!(names("go_scavenger", &[Runtime::Go]), ["GOGC", "GOMEMLIMIT"]);
-        assert_eq!(names("heap_top_trimmed", &[Runtime::Go]), [""; 0]);
-        assert_eq!(names("go_scavenger", &[Runtime::Java]), [""; 0]);
-        assert_eq!(names("allocator_purge", &[Runtime::Jemalloc]), ["jemalloc, kept"]);
-        let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &facts(&[Runtime::Java]));
+        assert_eq!(names("go_scavenger", &["Go"]), ["GOGC", "GOMEMLIMIT"]);
+        assert_eq!(names("heap_top_trimmed", &["Go"]), [""; 0]);
+        assert_eq!(names("go_scavenger", &["Java"]), [""; 0]);
+        assert_eq!(names("allocator_purge", &["jemalloc"]), ["jemalloc, kept"]);
+        let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &facts(&["Java"]));
         assert_eq!(java[0].variables, [("JAVA_TOOL_OPTIONS".to_owned(), "-Xms100m".to_owned())]);
-        let given = Facts { command: "java -Xmx2g Main".to_owned(), ..facts(&[Runtime::Java]) };
+        let given = Facts { command: "java -Xmx2g Main".to_owned(), ..facts(&["Java"]) };
         let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &given);
         assert_eq!(java[0].variables[0].1, "-Xms2g", "no more than the command line allows");
     }

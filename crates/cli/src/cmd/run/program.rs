@@ -88,11 +88,6 @@ impl Executable {
         immunity.map(|immunity| immunity.reason).or_else(|| own_memory(&binary, dynamic.as_ref()))
     }
 
-    /// Whether it is a Go program.
-    pub(super) fn is_go(&self) -> bool {
-        self.binary().is_some_and(|binary| binary.marks().iter().any(|mark| mark.name == "Go"))
-    }
-
     /// The library whose malloc it uses instead of glibc's: one that it is linked with, or a preloaded one.
     pub(super) fn allocator(&self) -> Option<&'static str> {
         let of_file =
