@@ -243,7 +243,7 @@ fn headline(advice: &Advice) -> String {
 
 /// Without runs: the setting that should save most.
 fn untried(mechanisms: &[Mechanism]) -> String {
-    let cures = mechanisms.iter().flat_map(|mechanism| &mechanism.cures);
+    let cures = mechanisms.iter().filter(|one| one.can_be_tried()).flat_map(|mechanism| &mechanism.cures);
     let settings = cures.filter(|cure| cure.variable.is_some() && cure.saves_ns.high > 0.0);
     match settings.max_by(|a, b| a.saves_ns.value.total_cmp(&b.saves_ns.value)) {
         Some(best) => {

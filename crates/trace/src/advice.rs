@@ -13,7 +13,7 @@ pub use halving::losers;
 use crate::heaps::Heap;
 use crate::measurement::{Count, Interval};
 use crate::observation::Host;
-use crate::rounds::{Arm, Difference, Figures, Mismatch, Run, Series, ratio, too_short};
+use crate::rounds::{Alike, Arm, Difference, Figures, Mismatch, Run, Series, ratio, too_short};
 use crate::tuning::{ADVISE_ERROR, ENOUGH_ROUNDS};
 use crate::why::Mechanism;
 
@@ -157,9 +157,17 @@ impl Advice {
 /// Version of the JSON document; rises when a field changes its meaning or goes.
 const SCHEMA: u32 = 3;
 
-/// Why runs whose output differs are not compared.
-pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things from run to run: its runs may not do the same work; \
-                                   make its output repeatable (a fixed seed, no times), or pass --any-output to compare all the same";
+/// What is not compared of the outputs.
+fn not_compared(alike: Alike) -> Option<String> {
+    let what = match alike {
+        Alike::Whole => return None,
+        Alike::Words => {
+            "numbers in the program's output differ from run to run, so the rest of it was compared"
+        }
+        Alike::Unlike => "the program's output differs from run to run, so it was not compared",
+    };
+    Some(format!("{what}; its runs may not do the same work (a fixed seed would help)"))
+}
 
 /// Judges `series`, whose first is the baseline.
 ///
@@ -172,24 +180,21 @@ pub const UNSTABLE_OUTPUT: &str = "the program as it is printed different things
 /// cures wins; of equally cheap ones the first, because the caller lists what is simpler to apply first.
 ///
 /// # Errors
-/// The runs of the baseline differ; with `any_output` only their exit has to agree.
+/// The runs of the baseline end differently.
 pub fn judge(command: Vec<String>, host: Host, series: Vec<Series>, terms: &Terms) -> Result<Advice, String> {
     let base = series.first().ok_or("the program did not run: nothing to compare")?;
-    match Mismatch::find(&base.runs, &base.runs, terms.any_output) {
-        Some(Mismatch { exit: Some(other), .. }) => {
-            return Err(format!(
-                "the program as it is ended differently from run to run ({} and {other}): its runs can't be compared; \
-                 give it input and arguments that make it end the same way",
-                base.runs[0].exit
-            ));
-        }
-        Some(_) => return Err(UNSTABLE_OUTPUT.to_owned()),
-        None => {}
+    if let Some(Mismatch { exit: Some(other), .. }) = Mismatch::find(&base.runs, &base.runs, Alike::Unlike) {
+        return Err(format!(
+            "the program as it is ended differently from run to run ({} and {other}): its runs can't be compared; \
+             give it input and arguments that make it end the same way",
+            base.runs[0].exit
+        ));
     }
+    let unlike = if terms.any_output { None } else { not_compared(base.alike()) };
     let rounds = base.runs.len() as u32;
     let mut scores = scores(&series, terms);
     let (winner, level, choice) = rivals::choose(&mut scores);
-    let notes = doubts(&scores, rounds);
+    let notes = unlike.into_iter().chain(doubts(&scores, rounds)).collect();
     Ok(Advice {
         schema: SCHEMA,
         command,
@@ -209,10 +214,11 @@ pub fn judge(command: Vec<String>, host: Host, series: Vec<Series>, terms: &Term
 /// Each arm beside the first.
 fn scores(series: &[Series], terms: &Terms) -> Vec<Score> {
     let mut scores: Vec<Score> = Vec::with_capacity(series.len());
+    let alike = series.first().filter(|_| !terms.any_output).map_or(Alike::Unlike, Series::alike);
     for (index, one) in series.iter().enumerate() {
         let base = series.first().filter(|_| index > 0);
         let Expected { saves_ns, is_beyond_faults } = terms.expected(index);
-        let figures = Figures::of(one, base, ADVISE_ERROR, terms.any_output);
+        let figures = Figures::of(one, base, ADVISE_ERROR, alike);
         let arm = one.arm.clone();
         let mut score = Score {
             arm,
@@ -393,7 +399,17 @@ mod tests {
         let advice = advise(arms).unwrap();
         assert_eq!((advice.winner, advice.level), (Some(2), vec![2]));
         assert_eq!(advice.scores[1].label, "not compared: 1 of 8 runs printed something else");
-        assert_eq!(advise(vec![other, series("pool", &BASE, 20)]), Err(UNSTABLE_OUTPUT.to_owned()));
+        let noted = |base: Series| {
+            let pool = series("pool", &BASE.map(|ms| ms / 2), 10);
+            let advice = advise(vec![base, pool]).unwrap();
+            assert_eq!(advice.winner, Some(1));
+            advice.notes[0].clone()
+        };
+        let mut words = series("as it is", &BASE, 20);
+        words.runs[3].stdout_hash = 8;
+        assert!(noted(words.clone()).starts_with("numbers in the program's output"));
+        words.runs[3].stdout_words = 8;
+        assert!(noted(words).contains("was not compared"));
         assert!(advise(vec![]).unwrap_err().contains("did not run"));
     }
 }

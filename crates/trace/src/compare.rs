@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Count, Percent};
 use crate::observation::{Exit, Host};
-use crate::rounds::{Difference, Figures, Mismatch, Quantity, Series, too_short};
+use crate::rounds::{Alike, Difference, Figures, Mismatch, Quantity, Series, too_short};
 use crate::tuning::COMPARE_ERROR;
 
 /// The answer of `faultless compare`. This is also its JSON document.
@@ -73,17 +73,17 @@ impl Comparison {
         let error = error(series.len());
         let base = series.first().map(|first| first.runs.as_slice()).unwrap_or_default();
         // Of a command that ends now so, now so, no run stands for the others.
-        let unsteady = Mismatch::find(base, base, true);
-        let prints_alike = Mismatch::find(base, base, false).is_none();
+        let unsteady = Mismatch::find(base, base, Alike::Unlike);
+        let prints_alike = Mismatch::find(base, base, Alike::Whole).is_none();
         let compared = |(index, one): (usize, &Series)| {
             let beside = series.first().filter(|_| index > 0 && unsteady.is_none());
-            let figures = Figures::of(one, beside, error, true);
+            let figures = Figures::of(one, beside, error, Alike::Unlike);
             let figures = Figures { mismatch: figures.mismatch.or(unsteady), ..figures };
             let failures: Vec<Exit> =
                 figures.runs.iter().map(|run| run.exit).filter(|exit| *exit != Exit::Status(0)).collect();
             let (failed, failure) = (failures.len() as u32, failures.first().copied());
             let prints_otherwise = prints_alike
-                && Mismatch::find(&figures.runs, base, false).is_some_and(|one| one.exit.is_none());
+                && Mismatch::find(&figures.runs, base, Alike::Whole).is_some_and(|one| one.exit.is_none());
             Compared { command: one.arm.name.clone(), figures, failed, failure, prints_otherwise }
         };
         let commands: Vec<Compared> = series.iter().enumerate().map(compared).collect();

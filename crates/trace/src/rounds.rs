@@ -46,6 +46,38 @@ pub struct Run {
     pub stdout_hash: u64,
     /// How many bytes those were.
     pub stdout_bytes: u64,
+    /// A hash of that without its numbers.
+    #[serde(default)]
+    pub stdout_words: u64,
+}
+
+/// In what the outputs of runs agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Alike {
+    /// In all.
+    #[default]
+    Whole,
+    /// In all but numbers.
+    Words,
+    /// In nothing.
+    Unlike,
+}
+
+impl Alike {
+    /// In what two runs agree.
+    pub fn between(one: &Run, other: &Run) -> Self {
+        let agrees = |alike: &Self| alike.part(one) == alike.part(other);
+        [Self::Whole, Self::Words].into_iter().find(agrees).unwrap_or(Self::Unlike)
+    }
+
+    /// The part of an output in which others agree so.
+    fn part(self, run: &Run) -> [u64; 2] {
+        match self {
+            Self::Whole => [run.stdout_hash, run.stdout_bytes],
+            Self::Words => [run.stdout_words, 0],
+            Self::Unlike => [0; 2],
+        }
+    }
 }
 
 /// All runs of one arm; `runs[k]` belongs to round `k`. An arm with fewer runs than the first was dropped.
@@ -62,9 +94,18 @@ pub struct Series {
     pub fault_seconds: Vec<Interval>,
     /// What the program's processes held before they ended, one figure for each of those runs that could be read.
     pub end_bytes: Vec<u64>,
+    /// In what runs before the warm-up agree with it.
+    #[serde(default)]
+    pub alike: Alike,
 }
 
 impl Series {
+    /// In what all its runs agree.
+    pub(crate) fn alike(&self) -> Alike {
+        let with_first = self.runs.iter().map(|run| Alike::between(run, &self.warm_up));
+        with_first.fold(self.alike, Alike::max)
+    }
+
     /// The rounds, or the warm-up if the other arm had no round.
     fn like(&self, other: &Self) -> &[Run] {
         if other.runs.is_empty() { std::slice::from_ref(&self.warm_up) } else { &self.runs }
@@ -85,13 +126,12 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// The runs that ended otherwise than the first of `base`. If there are none, those that printed something else.
-    pub(crate) fn find(runs: &[Run], base: &[Run], any_output: bool) -> Option<Self> {
+    /// The runs that ended otherwise than the first of `base`. If there are none, those that printed something else, where
+    /// runs are `alike`.
+    pub(crate) fn find(runs: &[Run], base: &[Run], alike: Alike) -> Option<Self> {
         let first = base.first()?;
         let ended: Vec<Exit> = runs.iter().map(|run| run.exit).filter(|exit| *exit != first.exit).collect();
-        let printed =
-            |run: &&Run| (run.stdout_hash, run.stdout_bytes) != (first.stdout_hash, first.stdout_bytes);
-        let others = if any_output { 0 } else { runs.iter().filter(printed).count() };
+        let others = runs.iter().filter(|run| alike.part(run) != alike.part(first)).count();
         let (runs, exit) =
             if ended.is_empty() { (others, None) } else { (ended.len(), ended.first().copied()) };
         (runs > 0).then_some(Self { runs: runs as u32, exit })
@@ -152,10 +192,10 @@ pub struct Figures {
 
 impl Figures {
     /// Of the rounds, or of the warm-up if there was no round; `base`: the first arm, and `None` for that arm itself.
-    pub(crate) fn of(series: &Series, base: Option<&Series>, error: f64, any_output: bool) -> Self {
+    pub(crate) fn of(series: &Series, base: Option<&Series>, error: f64, alike: Alike) -> Self {
         let base = base.map(|base| base.like(series));
         let runs = series.like(series).to_vec();
-        let mismatch = base.and_then(|base| Mismatch::find(&runs, base, any_output));
+        let mismatch = base.and_then(|base| Mismatch::find(&runs, base, alike));
         let base = base.filter(|_| mismatch.is_none() && !series.runs.is_empty());
         let quantity = |of: fn(&Run) -> u64| Quantity {
             median: median_interval(&column(&runs, of)).unwrap_or_default(),
@@ -260,6 +300,7 @@ pub(crate) mod tests {
             exit: Exit::Status(0),
             stdout_hash: 7,
             stdout_bytes: 3,
+            stdout_words: 3,
         };
         Series {
             arm,
@@ -267,6 +308,7 @@ pub(crate) mod tests {
             runs: wall_ns.iter().map(run).collect(),
             fault_seconds: vec![],
             end_bytes: vec![],
+            alike: Alike::Whole,
         }
     }
 
@@ -285,21 +327,23 @@ pub(crate) mod tests {
     #[test]
     fn an_arm_that_ends_or_prints_otherwise_has_no_ratio_and_tells_why() {
         let base = series("a", &[9; 8], 5, 1);
-        let of = |change: &dyn Fn(&mut Run), any_output| {
+        let of = |change: &dyn Fn(&mut Run), alike| {
             let mut arm = series("b", &[3; 8], 5, 1);
             arm.runs.iter_mut().skip(6).for_each(change);
-            let figures = Figures::of(&arm, Some(&base), ADVISE_ERROR, any_output);
+            let figures = Figures::of(&arm, Some(&base), ADVISE_ERROR, alike);
             let ratios =
                 [figures.wall_ns, figures.faults, figures.peak_rss_bytes].map(|of| of.ratio.is_some());
             assert!(ratios == [figures.mismatch.is_none(); 3], "{ratios:?}");
             figures.mismatch.map(|mismatch| (mismatch.runs, mismatch.to_string()))
         };
         let said = |words: &str| Some((2, words.to_owned()));
-        assert_eq!(of(&|run| run.exit = Exit::Signal(11), true), said("failed: signal 11"));
-        assert_eq!(of(&|run| run.exit = Exit::Status(139), false), said("failed: status 139"));
-        assert_eq!(of(&|run| run.stdout_bytes = 2, false), said("other output"));
-        assert_eq!(of(&|run| run.stdout_hash = 2, true), None);
-        assert_eq!(of(&|_| (), false), None);
+        assert_eq!(of(&|run| run.exit = Exit::Signal(11), Alike::Unlike), said("failed: signal 11"));
+        assert_eq!(of(&|run| run.exit = Exit::Status(139), Alike::Whole), said("failed: status 139"));
+        assert_eq!(of(&|run| run.stdout_bytes = 2, Alike::Whole), said("other output"));
+        assert_eq!(of(&|run| run.stdout_hash = 2, Alike::Words), None);
+        assert_eq!(of(&|run| run.stdout_words = 2, Alike::Words), said("other output"));
+        assert_eq!(of(&|run| run.stdout_words = 2, Alike::Unlike), None);
+        assert_eq!(of(&|_| (), Alike::Whole), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod cold_file;
 mod cold_guest;
 mod compaction;
 mod copy;
+mod cures;
 mod file_pages;
 mod fork;
 mod fresh;
@@ -52,6 +53,7 @@ use crate::profile::{Profile, Selection, Weighted};
 use crate::program::Memory;
 use crate::recording::Recording;
 use crate::sites::{Group, Grouping, NO_STACK, Naming, SiteRow, Sites};
+use cures::{Proposed, malloc_settings};
 use given::{Caller, Given};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
@@ -235,50 +237,6 @@ impl Faults<'_> {
     }
 }
 
-/// A cure, and which shares of the mechanism's time it saves.
-struct Proposed {
-    how: String,
-    variable: Option<(String, String)>,
-    saves: [f64; 2],
-    keeps_bytes: Option<f64>,
-    note: Option<String>,
-}
-
-impl Proposed {
-    /// An instruction that saves between these shares of the time.
-    fn new(how: &str, saves: [f64; 2]) -> Self {
-        Self { how: how.to_owned(), variable: None, saves, keeps_bytes: None, note: None }
-    }
-
-    /// It keeps memory, and so saves nearly all.
-    fn keeps(how: &str, bytes: f64) -> Self {
-        Self { keeps_bytes: Some(bytes), ..Self::new(how, [0.85, 1.0]) }
-    }
-
-    /// A variable of the environment that keeps memory.
-    fn set(name: &str, value: impl Into<String>, bytes: f64) -> Self {
-        let value = value.into();
-        Self {
-            how: format!("{name}={value}"),
-            variable: Some((name.to_owned(), value)),
-            ..Self::keeps("", bytes)
-        }
-    }
-
-    /// It saves between these shares.
-    fn saving(self, saves: [f64; 2]) -> Self {
-        Self { saves, ..self }
-    }
-
-    fn keeping_nothing(self) -> Self {
-        Self { keeps_bytes: None, ..self }
-    }
-
-    fn noted(self, note: &str) -> Self {
-        Self { note: Some(note.to_owned()), ..self }
-    }
-}
-
 /// All mechanisms, in the order in which they claim.
 pub(crate) const RULES: &[Rule] = &[
     reclaim::RULE,
@@ -421,20 +379,6 @@ fn kept_bytes(givers: &[(u32, &Caller)]) -> f64 {
 /// The longest range that one of them gave back, bytes.
 fn longest_bytes(givers: &[(u32, &Caller)]) -> u64 {
     givers.iter().map(|(_, giver)| giver.longest_bytes).max().unwrap_or(0)
-}
-
-/// The largest mmap threshold that glibc takes from a user (`HEAP_MAX_SIZE / 2`; mallopt(3)), bytes.
-const MMAP_THRESHOLD_MOST_BYTES: u64 = 32 << 20;
-/// A block's header, and the rounding of its length, take less.
-const HEADER_BYTES: u64 = 64;
-
-/// The settings of glibc that keep blocks of up to this length in the heap, and the heap's top.
-fn malloc_settings(largest_bytes: u64) -> String {
-    let map = match largest_bytes.saturating_add(HEADER_BYTES) {
-        len_bytes if len_bytes > MMAP_THRESHOLD_MOST_BYTES => "mmap_max=0",
-        _ => "mmap_threshold=33554432",
-    };
-    format!("glibc.malloc.{map}:glibc.malloc.trim_threshold=4294967296")
 }
 
 /// Without the underscores and prefixes that glibc's own names have.

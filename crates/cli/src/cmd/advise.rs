@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Reject a cure that raises peak memory by more than this many percent.
     #[arg(long, value_name = "P", default_value_t = 50.0, allow_negative_numbers = true)]
     max_rss_increase: f64,
-    /// Compare the runs even if their outputs differ.
+    /// Do not compare what the runs print.
     #[arg(long)]
     any_output: bool,
     /// Do not record: try every cure that can reach the program.
@@ -183,7 +183,6 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
         virtual_machine,
         rounds: ROUNDS,
         until: Until::Halving(begin, args.time.unwrap_or(TIME), losers),
-        same_output: !args.any_output,
     };
     let measured = match bench.measure(args.runs) {
         Ok(measured) => measured,

@@ -19,11 +19,10 @@ use faultless_console::{Failure, sink::Sink};
 use faultless_prof::{Kernel, Sources};
 use faultless_report::table::{unbroken, wrap};
 use faultless_trace::Stat;
-use faultless_trace::advice::UNSTABLE_OUTPUT;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{Exit, Observation};
 use faultless_trace::program::{Image, images};
-use faultless_trace::rounds::{Arm, Run, Series};
+use faultless_trace::rounds::{Alike, Arm, Run, Series};
 use faultless_trace::stat::{Interval, Source};
 
 /// The number of rounds, when the user names neither it nor a time, fits this time within its bounds.
@@ -59,8 +58,6 @@ pub(super) struct Bench {
     pub(super) rounds: RangeInclusive<u32>,
     /// Within these bounds, as many rounds as end before.
     pub(super) until: Until,
-    /// Two runs of the baseline that print different things end the comparison in the warm-up.
-    pub(super) same_output: bool,
 }
 
 /// When the rounds should end.
@@ -119,7 +116,7 @@ impl Bench {
         // A user who names the rounds wants them of each arm.
         let until = if runs.is_some() { Until::After(Duration::ZERO) } else { self.until };
         let bounds = runs.map_or(self.rounds, |runs| runs..=runs);
-        let ended = session.warm_up(self.same_output).and_then(|cost| {
+        let ended = session.warm_up().and_then(|cost| {
             let (begin, time, halving) = match until {
                 Until::After(time) => (Instant::now(), time, None),
                 Until::Halving(begin, time, losers) => (begin, time, Some(losers)),
@@ -242,7 +239,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// One recorded run of each arm. Out: what a run takes. A baseline that fails is not worth a comparison.
-    fn warm_up(&mut self, same_output: bool) -> Result<Cost, Stop> {
+    fn warm_up(&mut self) -> Result<Cost, Stop> {
         let (mut cost, mut around_run) = (Cost::default(), Duration::ZERO);
         for (index, way) in self.ways.iter().enumerate() {
             self.engine.bar.set_message(format!("warm-up: {}", way.arm.name));
@@ -252,6 +249,7 @@ impl Session<'_> {
                 runs: vec![],
                 fault_seconds: vec![],
                 end_bytes: vec![],
+                alike: Alike::Whole,
             };
             let is_new = self.ways[..index].iter().all(|before| before.command != way.command);
             let mut unrecorded = None;
@@ -261,7 +259,7 @@ impl Session<'_> {
                 let first = self.run(way, Sources::NONE)?;
                 around_run = begin.elapsed().saturating_sub(Duration::from_nanos(first.run.wall_ns));
                 self.warm.learn(first.run.peak_rss_bytes);
-                unrecorded = Some(first.run.stdout_hash).filter(|_| index == 0 && same_output);
+                unrecorded = Some(first.run);
                 self.series.push(arm(first.run));
             }
             let begin = Instant::now();
@@ -277,15 +275,13 @@ impl Session<'_> {
                     Failure(format!("the program was ended by {} in the warm-up round", run.exit)).into()
                 );
             }
-            if unrecorded.is_some_and(|hash| hash != run.stdout_hash) {
-                return Err(Failure(UNSTABLE_OUTPUT.to_owned()).into());
-            }
             if is_new && run.exit != Exit::Status(0) {
                 self.tell_failure(way, run.exit, &stderr_tail);
             }
             self.series.truncate(index);
             let (fault_seconds, end_bytes) = (Vec::from_iter(fault_seconds), Vec::from_iter(end_bytes));
-            self.series.push(Series { fault_seconds, end_bytes, ..arm(run) });
+            let alike = unrecorded.map_or(Alike::Whole, |before| Alike::between(&before, &run));
+            self.series.push(Series { fault_seconds, end_bytes, alike, ..arm(run) });
             self.engine.bar.inc(1);
             cost.recorded += begin.elapsed();
             cost.timed += touched + Duration::from_nanos(run.wall_ns) + around_run;
@@ -392,6 +388,7 @@ impl Session<'_> {
             exit,
             stdout_hash: stdout.hash,
             stdout_bytes: stdout.bytes,
+            stdout_words: stdout.words,
         };
         let end_bytes = seen.end_bytes;
         // Without levels no curve is computed, which nobody reads here.

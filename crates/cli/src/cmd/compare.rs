@@ -75,7 +75,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         virtual_machine,
         rounds: least.max(*ROUNDS.start())..=*ROUNDS.end(),
         until: Until::After(TIME),
-        same_output: false,
     };
     let Measured { series, interrupted, untimed, .. } = match bench.measure(args.runs) {
         Ok(measured) => measured,

@@ -203,7 +203,9 @@ fn advise_tries_no_cure_on_a_program_that_defines_malloc() {
     let output = ended(Case::plain(crate::interposed::faultless()).args(&["advise", "--"]).args(&[&program]));
     assert_eq!((output.status, output.stderr.as_str()), (1, ""));
     assert!(
-        output.stdout.starts_with("Nothing was tried: ") && output.stdout.contains(" defines malloc itself")
+        output.stdout.starts_with("Nothing was tried: ") && output.stdout.contains(" defines malloc itself"),
+        "{}",
+        output.stdout
     );
 }
 

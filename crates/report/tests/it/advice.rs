@@ -25,6 +25,7 @@ fn series(name: &str, means: &Means, rounds: usize) -> Series {
         exit: Exit::Status(0),
         stdout_hash: 1,
         stdout_bytes: 3,
+        stdout_words: 1,
     };
     let recorded = |round: usize| {
         let seconds = in_faults / 1e3 * (1.0 + 2.0 * (noise(round, 4) - 1.0));
@@ -41,6 +42,7 @@ fn series(name: &str, means: &Means, rounds: usize) -> Series {
         runs: (0..rounds).map(run).collect(),
         fault_seconds: (0..(rounds / 4).max(1)).map(recorded).collect(),
         end_bytes: vec![((rss - 4.0) * f64::from(1 << 20)) as u64; (rounds / 4).max(1)],
+        alike: faultless_trace::rounds::Alike::Whole,
     }
 }
 

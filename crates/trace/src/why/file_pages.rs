@@ -30,9 +30,8 @@ pub(super) const RULE: Rule = Rule {
     ],
     find: |scene| {
         let code = code(scene);
-        let is_file = |fault: &Weighted| {
-            matches!(fault.kind, Kind::FileRead | Kind::FilePrivateWrite | Kind::Major | Kind::BssFirstWrite)
-        };
+        let is_file =
+            |fault: &Weighted| matches!(fault.kind, Kind::FileRead | Kind::FilePrivateWrite | Kind::Major);
         let start = Claim {
             what: "the program's code and data, and its libraries, are mapped at their first use".to_owned(),
             faults: Faults::Of(Box::new(move |fault| {

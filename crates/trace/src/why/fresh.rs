@@ -42,7 +42,9 @@ pub(super) const RULE: Rule = Rule {
                 "start: memory is touched for the first time, and hardly any later; nothing to cure, unless huge pages fit"
                     .to_owned(),
             ),
-            faults: Faults::Of(Box::new(|fault| fault.kind.is_fresh())),
+            faults: Faults::Of(Box::new(|fault| {
+                fault.kind.is_fresh() || fault.kind == Kind::BssFirstWrite
+            })),
             cures: is_dense.then(cure).into_iter().collect(),
             ..Claim::default()
         }]
