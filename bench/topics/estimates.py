@@ -8,7 +8,7 @@ FIELDS = ["program", "cure", "rounds", "cpu_ms", "estimate_low_ms", "estimate_hi
 # Time of one `advise`, the recorded run included: some forty of them take 20 minutes.
 TIME = "20s"
 
-JEMALLOC, MIMALLOC = "LD_PRELOAD=libjemalloc.so.2", "LD_PRELOAD=libmimalloc.so.2"
+JEMALLOC = "LD_PRELOAD=libjemalloc.so.2"
 AT_ONCE, SOON = "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0", "MALLOC_CONF=dirty_decay_ms:10,muzzy_decay_ms:0"
 SOURCES = {
     "lists.py": "for _ in range(12):\n    a = [[i] for i in range(200000)]\n    del a\n",
@@ -53,15 +53,17 @@ def programs():
     mechanism = {"heap_top": 250, "arena": 250, "large": 40}
     found = {name: f"./mechanisms {name} {times}" for name, times in mechanism.items()}
     found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} ./mechanisms {name} {times}" for name, times in mechanism.items()}
-    found |= {f"{name}, jemalloc soon": f"{SOON} {JEMALLOC} ./mechanisms {name} {times}" for name, times in mechanism.items()}
-    found |= {f"{name}, mimalloc at once": f"MIMALLOC_PURGE_DELAY=0 {MIMALLOC} ./mechanisms {name} {times}" for name, times in mechanism.items()}
+    found |= {f"{name}, jemalloc soon": f"{SOON} {JEMALLOC} ./mechanisms {name} {10 * times}" for name, times in mechanism.items() if name != "large"}
+    found |= {name: f"./mechanisms {name} 400" for name in ("unmaps", "advises", "threads", "copies")}
     found["heap_top, threshold"] = "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536 ./mechanisms heap_top 200"
     found["arena, one"] = "GLIBC_TUNABLES=glibc.malloc.arena_max=1 ./mechanisms arena 200"
+    found["large, kept top"] = "GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296 ./mechanisms large 40"
     workload = "faultless workload --quiet "
-    jobs = {"temporaries": "temporaries --rounds 40", "bursts": "bursts", "growth": "growth", "chunk-pipeline": "chunk-pipeline --chunks 600"}
+    jobs = {"temporaries": "temporaries --total-mib 2048", "small temporaries": "temporaries --max-mib 8 --total-mib 3000", "bursts": "bursts",
+            "idle bursts": "idle-bursts", "growth": "growth", "chunk-pipeline": "chunk-pipeline --chunks 2000"}
     jobs = {name: workload + job for name, job in jobs.items()}
     found |= jobs
-    found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {jobs[name]}" for name in ("temporaries", "chunk-pipeline")}
+    found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {jobs[name]}" for name in ("temporaries", "small temporaries", "bursts", "chunk-pipeline")}
     scripts = {name.split(".")[0]: f"./python {name}" for name in SOURCES if name.endswith(".py")}
     found |= scripts | {"array": "./python array.py 4", "parse": "./python parse.py", "analysis": "./python analysis.py"}
     found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {scripts[name]}" for name in ("vectors", "images", "bytes", "texts")}

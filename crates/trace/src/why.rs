@@ -114,8 +114,11 @@ pub struct Mechanism {
     pub paid_by: Vec<String>,
     /// Who calls, from the call up to the program's function.
     pub caller: Option<String>,
-    /// When its faults happen, if they do not go on to the end.
+    /// When its faults happen, if not all the time alike.
     pub when: Option<String>,
+    /// They have ended early.
+    #[serde(default)]
+    pub ends_early: bool,
     /// What can be done; empty: nothing, for the reason in `what`.
     pub cures: Vec<Advised>,
 }
@@ -227,7 +230,7 @@ enum Faults<'a> {
 impl Mechanism {
     /// Its faults have ended early, and it has no cure. Where it takes much, huge pages may be worth a try.
     pub fn is_over(&self) -> bool {
-        self.when.is_some() && self.cures.is_empty() && self.share < MUCH
+        self.ends_early && self.cures.is_empty() && self.share < MUCH
     }
 }
 
@@ -506,14 +509,9 @@ fn mechanism(
     };
     let blocked_ns = if claim.is_blocked { shown.wait_ns } else { 0.0 };
     let cures = cures.into_iter().map(|cure| {
-        let [low, high] = cure.saves;
-        let saves_ns = Interval {
-            low: (fault_cpu_ns.low + call_ns) * low,
-            value: (fault_cpu_ns.value + call_ns) * (low + high) / 2.0,
-            high: (fault_cpu_ns.high + call_ns) * high,
-        };
+        let saves_ns = saved(fault_cpu_ns, call_ns, cure.saves);
         let keeps_bytes = cure.keeps_bytes.map(|bytes| bytes.min(peak_bytes));
-        let saves_wait_ns = blocked_ns * high;
+        let saves_wait_ns = blocked_ns * cure.saves[1];
         Advised {
             how: cure.how,
             variable: cure.variable,
@@ -541,9 +539,23 @@ fn mechanism(
         grown_bytes: claim.grown_bytes,
         paid_by: payers(&scene.grouping.sites(Group::Process, &selection)),
         caller: claim.caller,
+        ends_early: when.as_ref().is_some_and(|when| when.is_over),
         when: when.map(|when| when.text),
         cures: cures.collect(),
     })
+}
+
+/// What a cure that saves between these shares saves of the faults and the calls. The time of the faults and the share miss
+/// independently of each other, so their errors add up by their squares.
+fn saved(fault_ns: Interval, call_ns: f64, [low, high]: [f64; 2]) -> Interval {
+    let (share, error) = ((low + high) / 2.0, (high - low) / 2.0);
+    let all_ns = fault_ns.value + call_ns;
+    let end_ns = |fault_ns: f64| (share * fault_ns).hypot(error * all_ns);
+    Interval {
+        low: (share * all_ns - end_ns(fault_ns.value - fault_ns.low)).max(0.0),
+        value: share * all_ns,
+        high: share * all_ns + end_ns(fault_ns.high - fault_ns.value),
+    }
 }
 
 /// The processes, if more than one pays a part worth a word.

@@ -160,13 +160,22 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let input = engine.into_input();
     let facts = Facts::read(faultless_report::command(&shown), &command[0], found.as_ref());
     let worth = found.as_ref().and_then(Found::worth_an_arm);
-    let (ways, expected) = cures::candidates(&facts, &command, worth.as_deref())?;
+    let (mut ways, mut expected) = cures::candidates(&facts, &command, worth.as_deref())?;
+    let time = args.time.unwrap_or(TIME);
+    let most =
+        found.as_ref().map_or(usize::MAX, |found| found.arms_within(time.saturating_sub(begin.elapsed())));
+    let left_out = match args.runs {
+        None => cures::limit(&mut ways, &mut expected, most),
+        Some(_) => Vec::new(),
+    };
     let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
     let short = found.as_ref().and_then(Found::too_short);
     let (mechanisms, heaps) = found.map(|found| (found.mechanisms, found.heaps)).unwrap_or_default();
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
-    let notes = facts.notes().into_iter().chain(short).collect();
+    let late = (!left_out.is_empty())
+        .then(|| format!("not tried for lack of time, which a longer --time gives: {}", left_out.join("; ")));
+    let notes = facts.notes().into_iter().chain(short).chain(late).collect();
     let subject = Subject { command: shown, host, mechanisms, heaps, notes };
     if ways.len() == 1 {
         return show(&without_arms(subject, exit), args.json, svg, 1);
@@ -182,7 +191,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
         input,
         virtual_machine,
         rounds: ROUNDS,
-        until: Until::Halving(begin, args.time.unwrap_or(TIME), losers),
+        until: Until::Halving(begin, time, losers),
     };
     let measured = match bench.measure(args.runs) {
         Ok(measured) => measured,
@@ -208,7 +217,8 @@ fn command(words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>), Failure
 }
 
 /// The answer if no cure can act, which costs no run.
-fn without_arms(Subject { command, host, mechanisms, heaps, notes }: Subject, exit: Exit) -> Advice {
+fn without_arms(Subject { command, host, mut mechanisms, heaps, notes }: Subject, exit: Exit) -> Advice {
+    mechanisms.iter_mut().for_each(|one| one.cures.retain(|cure| cure.variable.is_none()));
     let reason = "no mechanism was found on which a setting or another malloc acts".to_owned();
     let mut advice = Advice::nothing(command, host, mechanisms, reason);
     advice.heaps = heaps;

@@ -23,7 +23,7 @@ pub(super) const GO: Rule = Rule {
             scene,
             Owner::Go,
             "Go's scavenger gives free spans back, and the next collection cycle takes them again",
-            |kept| vec![Proposed::set("GODEBUG", "madvdontneed=0", kept).noted(note)],
+            |kept| vec![Proposed::set("GODEBUG", "madvdontneed=0", kept).saving([0.45, 0.95]).noted(note)],
         )
     },
 };
@@ -36,12 +36,13 @@ pub(super) const PYTHON: Rule = Rule {
     by_hand: "`strace -f -e trace=munmap python3 ...`: ranges of 1 MiB",
     cures: &[[
         "PYTHONMALLOC=malloc",
-        "malloc keeps small objects; a little slower each",
+        "malloc keeps small objects, and is slower for each: a loss where they are many",
         "CPython, using/cmdline",
     ]],
     find: |scene| {
         own(scene, Owner::Python, "CPython maps and unmaps arenas of small objects", |kept| {
-            vec![Proposed::set("PYTHONMALLOC", "malloc", kept)]
+            let note = "no faults by arenas, but malloc is slower for small objects: try it";
+            vec![Proposed::set("PYTHONMALLOC", "malloc", kept).saving_unknown().noted(note)]
         })
     },
 };

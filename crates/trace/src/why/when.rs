@@ -1,18 +1,26 @@
 //! When the faults of a mechanism happen.
 
 use super::Scene;
-use crate::measurement::{Nanos, Percent};
+use crate::measurement::{Count, Nanos, Percent};
 
 /// Parts of the run that [`when`] looks at.
 const PARTS: usize = 64;
 /// Share of the faults that is nearly all of them.
 const NEARLY_ALL: f64 = 0.97;
 
-/// When faults happen that do not go on to the end.
+/// A rate rises or falls if that of the last quarter of the run and that of the second one differ so many times, with the
+/// third one between them. The first one has the start in it.
+const TREND: f64 = 2.0;
+/// Fewest faults in the larger of the two.
+const TREND_FAULTS: f64 = 500.0;
+
+/// When faults happen, if not all the time alike.
 pub(super) struct When {
     /// `97 % before 0.4 s, hardly any since`.
     pub(super) text: String,
-    /// That is in the first half of the run.
+    /// They end early ...
+    pub(super) is_over: bool,
+    /// ... in the first half of the run.
     pub(super) is_start: bool,
 }
 
@@ -22,14 +30,29 @@ impl When {
         let share = Percent(share);
         let time = Nanos(run_ns as f64 * at);
         let text = format!("{share}{what} before {time}, hardly any since");
-        (at <= EARLY).then_some(Self { text, is_start: at <= 0.5 })
+        (at <= EARLY).then_some(Self { text, is_over: true, is_start: at <= 0.5 })
+    }
+
+    /// Of the faults in each part of the run: a rate that rises or falls.
+    fn trend(parts: &[f64; PARTS], run_ns: u64) -> Option<Self> {
+        let quarter = |number: usize| parts[number * PARTS / 4..(number + 1) * PARTS / 4].iter().sum::<f64>();
+        let [before, between, after] = [quarter(1), quarter(2), quarter(3)];
+        let how = match () {
+            () if after.max(before) < TREND_FAULTS => return None,
+            () if after >= TREND * before && (before..=after).contains(&between) => "rises",
+            () if before >= TREND * after && (after..=before).contains(&between) => "falls",
+            () => return None,
+        };
+        let per_s = |faults: f64| Count((faults * 4e9 / run_ns.max(1) as f64).round() as u64);
+        let text = format!("its rate {how}: {} a second, later {}", per_s(before).of("fault"), per_s(after));
+        Some(Self { text, is_over: false, is_start: false })
     }
 }
 
 /// A part of the run is worth a word up to here.
 const EARLY: f64 = 0.75;
 
-/// When these faults happen, if they end early.
+/// When these faults happen, if not all the time alike.
 pub(super) fn when(scene: &Scene<'_>, of: &[bool]) -> Option<When> {
     // Where records were lost, silence says nothing, but the counter does.
     if scene.run.lost {
@@ -49,7 +72,10 @@ pub(super) fn when(scene: &Scene<'_>, of: &[bool]) -> Option<When> {
         sum += part;
         sum >= NEARLY_ALL * all
     })? + 1;
-    if all > 0.0 { When::new(sum / all, "", end as f64 / PARTS as f64, run_ns) } else { None }
+    if all <= 0.0 {
+        return None;
+    }
+    When::new(sum / all, "", end as f64 / PARTS as f64, run_ns).or_else(|| When::trend(&parts, run_ns))
 }
 
 /// The same of all faults, by the readings of their counter, if most of them are these.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use faultless_console::Failure;
 use faultless_trace::advice::Expected;
 use faultless_trace::rounds::Arm;
-use faultless_trace::why::Mechanism;
+use faultless_trace::why::{Advised, Mechanism};
 
 use super::super::bench::Way;
 use super::super::run;
@@ -30,6 +30,10 @@ const FRESH: &str = "first_touch";
 const HEAPS: [&str; 4] = [".NET", "Go", "Java", "Node"];
 /// The beginning of a cure that is our own program.
 const RUN: &str = "faultless run ";
+
+/// Arms that are tried before others of which as little is known.
+const POOL: &str = "pool";
+const HUGE_HEAP: &str = "glibc huge pages";
 
 /// The arms so far.
 struct List<'a> {
@@ -98,21 +102,14 @@ pub(super) fn candidates(
     for setting in settings::settings(mechanisms.unwrap_or_default(), facts) {
         list.set(&setting.name, &setting.what, &setting.variables, setting.expected);
     }
-    let of_malloc = |one: &&Mechanism| {
-        OF_MALLOC.contains(&one.id.as_str())
-            || one
-                .cures
-                .iter()
-                .any(|cure| cure.variable.as_ref().is_some_and(|(name, _)| name == "GLIBC_TUNABLES"))
-    };
     let has = |is: &dyn Fn(&&Mechanism) -> bool| mechanisms.is_none_or(|found| found.iter().any(is));
     let is_reached = facts.immune.is_none();
-    let cycles = is_reached && has(&of_malloc);
+    let cycles = is_reached && has(&|one| is_of_malloc(one));
     let has_heap = HEAPS.iter().any(|heap| facts.heap(heap).is_some());
     let grows = is_reached && !(has_heap && mechanisms.is_some()) && has(&|one| one.id == FRESH);
     if facts.thp && facts.is_glibc && facts.has_hugetlb && (cycles || grows) {
         let what = "glibc's malloc asks for huge pages for the heap and for mapped blocks";
-        list.set_tunables("glibc huge pages", what, HUGE);
+        list.set_tunables(HUGE_HEAP, what, HUGE);
     }
     if cycles && facts.is_glibc {
         for (name, library) in allocators::installed() {
@@ -122,6 +119,12 @@ pub(super) fn candidates(
     }
     pools(&mut list, mechanisms.unwrap_or_default(), (cycles, grows))?;
     Ok((list.ways, list.expected))
+}
+
+/// Whether it is malloc that gives the memory back.
+fn is_of_malloc(mechanism: &Mechanism) -> bool {
+    let sets = |cure: &Advised| cure.variable.as_ref().is_some_and(|(name, _)| name == "GLIBC_TUNABLES");
+    OF_MALLOC.contains(&mechanism.id.as_str()) || mechanism.cures.iter().any(sets)
 }
 
 /// Adds the arms of our own pool, and others of `faultless run` that a mechanism suggests.
@@ -134,8 +137,11 @@ fn pools(
     let own = &facts.own;
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
     let mut expected = Expected::default();
+    let mut is_whole = true;
     for mechanism in mechanisms {
-        let ours = mechanism.cures.iter().filter(|cure| cure.how.starts_with(RUN));
+        let is_ours = |cure: &&Advised| cure.how.starts_with(RUN);
+        is_whole &= !is_of_malloc(mechanism) || mechanism.cures.iter().any(|cure| is_ours(&cure));
+        let ours = mechanism.cures.iter().filter(is_ours);
         for cure in ours {
             let options = cure.how[RUN.len()..].split("-- ").next().unwrap_or_default().trim_end();
             let saves = settings::expected(mechanism, cure);
@@ -146,13 +152,17 @@ fn pools(
             list.run(&format!("run {options}"), &mechanism.what, options, saves)?;
         }
     }
+    // It acts on all mechanisms of malloc, and of some it is not known how much.
+    if !is_whole {
+        expected.saves_ns = None;
+    }
     if mechanisms.iter().any(|one| HUGE_PAGES.iter().any(|begin| one.id.starts_with(begin))) {
         let expected = Expected { saves_ns: None, is_beyond_faults: true };
         list.run("no huge pages", "the program has no transparent huge pages", "--no-huge-pages", expected)?;
     }
     if facts.thp && (cycles || grows) {
         let what = "large blocks from the pool, on huge pages, kept when freed";
-        list.add("pool", what, &format!("{own} run -- "), pool(run::Policy::Thp)?, expected);
+        list.add(POOL, what, &format!("{own} run -- "), pool(run::Policy::Thp)?, expected);
     }
     if cycles {
         let what = "large blocks from the pool, kept when freed";
@@ -180,6 +190,28 @@ fn assigned(environment: &[(OsString, OsString)]) -> String {
         format!("{}={value} ", name.to_string_lossy())
     };
     environment.iter().map(assign).collect()
+}
+
+/// Takes away the arms that say least, so that at most so many are left. Out: their names.
+pub(super) fn limit(ways: &mut Vec<Way>, expected: &mut Vec<Expected>, most: usize) -> Vec<String> {
+    let rank = |arm: &usize| match (ways[*arm].arm.name.as_str(), expected[*arm]) {
+        _ if *arm == 0 => 0,
+        (_, Expected { saves_ns: Some(_), .. }) => 1,
+        (POOL, _) => 2,
+        (_, Expected { is_beyond_faults: true, .. }) | (HUGE_HEAP, _) => 3,
+        _ => 4,
+    };
+    let mut order: Vec<usize> = (0..ways.len()).collect();
+    order.sort_by_key(rank);
+    let mut left_out = order.split_off(most.min(order.len()));
+    left_out.sort_unstable_by(|a, b| b.cmp(a));
+    let names = left_out.into_iter().map(|arm| {
+        expected.remove(arm);
+        ways.remove(arm).arm.name
+    });
+    let mut names: Vec<String> = names.collect();
+    names.reverse();
+    names
 }
 
 /// Whether an arm has the pool in it.

@@ -3,6 +3,7 @@
 //! In: a run of the command, running processes, or a trace file. Out: [`Found`].
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use faultless_console::Failure;
 use faultless_prof::{Attach, Options, Sources, Task};
@@ -19,6 +20,10 @@ use super::super::rounds::{Engine, Job, Stop, recorded};
 
 /// CPU time, ns, below which a run is mostly the start of its program, which no cure changes.
 const SHORT_NS: u64 = 10_000_000;
+/// Runs of an arm: the warm-up, and three rounds.
+const ARM_RUNS: u64 = 4;
+/// The mechanism that a second run does not have.
+const COLD: &str = "cold_guest_memory";
 /// A program with fewer faults than this share of the one with most is none to cure.
 const WEIGHTY_SHARE: f64 = 0.1;
 
@@ -42,9 +47,21 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// One run of the command; `None` if it can't be recorded. The runs will say so, if it is not only the recording that
-    /// fails.
+    /// One run of the command, and one more if the host of this virtual machine backed its memory only then; `None` if it
+    /// can't be recorded. The runs will say so, if it is not only the recording that fails.
     pub(super) fn of_run(engine: &Engine, command: &[OsString]) -> Result<Option<Self>, Stop> {
+        let first = Self::of_one_run(engine, command)?;
+        match first.as_ref().is_some_and(Self::is_cold) {
+            true => Self::of_one_run(engine, command),
+            false => Ok(first),
+        }
+    }
+
+    fn is_cold(&self) -> bool {
+        self.mechanisms.iter().any(|mechanism| mechanism.id == COLD)
+    }
+
+    fn of_one_run(engine: &Engine, command: &[OsString]) -> Result<Option<Self>, Stop> {
         let job = Job { command, environment: &[], allow: Sources::default() };
         match engine.record(job, &options()) {
             Ok(ran) => Ok(Self::new(&ran.seen, ran.exit).ok()),
@@ -77,6 +94,12 @@ impl Found {
             cpu_ns: findings.cpu_ns,
             wall_ns: usage.wall_ns,
         })
+    }
+
+    /// How many arms have a warm-up and the fewest rounds within this time; the baseline and two cures at least.
+    pub(super) fn arms_within(&self, time: Duration) -> usize {
+        let arms = time.as_nanos() / u128::from(self.wall_ns.max(1) * ARM_RUNS);
+        usize::try_from(arms).unwrap_or(usize::MAX).max(3)
     }
 
     /// What to say of a run that is too short.

@@ -137,7 +137,7 @@ const KNOBS: [Knob; 12] = [
         heap: "jemalloc",
         name: "jemalloc, kept",
         what: "jemalloc gives nothing back, large blocks included",
-        variables: &[("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0")],
+        variables: &[("MALLOC_CONF", "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1")],
         acts_on: &["allocator", "oversize"],
         is_beyond_faults: false,
     },
@@ -156,8 +156,10 @@ const KNOBS: [Knob; 12] = [
 pub(super) fn settings(mechanisms: &[&Mechanism], facts: &Facts) -> Vec<Setting> {
     let mut found: Vec<Setting> = Vec::new();
     let mut firsts: Vec<Setting> = Vec::new();
+    let has_glibc = facts.heaps.is_empty() || facts.heap("glibc").is_some();
     for mechanism in mechanisms {
         let suggested = mechanism.cures.iter().filter_map(|cure| suggested(mechanism, cure));
+        let suggested = suggested.filter(|setting| has_glibc || setting.name != THRESHOLDS);
         for (index, setting) in suggested.enumerate() {
             if index == 0 {
                 add(&mut firsts, setting.clone());
@@ -210,12 +212,28 @@ pub(super) fn both(a: Expected, b: Expected) -> Expected {
     }
 }
 
-/// Adds a setting, or what it saves to the same one.
+/// Adds a setting. Where one does all that another does, it is one setting, which saves what both do.
 fn add(settings: &mut Vec<Setting>, setting: Setting) {
-    match settings.iter_mut().find(|known| known.variables == setting.variables) {
-        Some(known) => known.expected = both(known.expected, setting.expected),
+    match settings.iter_mut().find(|known| known.covers(&setting) || setting.covers(known)) {
+        Some(known) => {
+            known.expected = both(known.expected, setting.expected);
+            if !known.covers(&setting) {
+                known.variables = setting.variables;
+            }
+        }
         None => settings.push(setting),
     }
+}
+
+/// Whether `value` has each word of `other`. Without mapped blocks there is no threshold for them.
+fn has_words(name: &str, value: &str, other: &str) -> bool {
+    let between = LISTS.iter().find(|(list, _)| name.ends_with(list)).map_or("\0", |(_, between)| between);
+    let has = |wanted: &str| {
+        let unmapped =
+            wanted.starts_with("glibc.malloc.mmap_threshold=").then_some("glibc.malloc.mmap_max=0");
+        value.split(between).any(|word| word == wanted || Some(word) == unmapped)
+    };
+    other.split(between).all(has)
 }
 
 fn together(settings: &[Setting]) -> Setting {
@@ -233,10 +251,22 @@ fn together(settings: &[Setting]) -> Setting {
         }
         all.expected = both(all.expected, setting.expected);
     }
+    // Of one that may save anything nothing is expected of all.
+    if settings.iter().any(|setting| setting.expected.saves_ns.is_none()) {
+        all.expected.saves_ns = None;
+    }
     all
 }
 
 impl Setting {
+    fn covers(&self, other: &Self) -> bool {
+        let covers = |(name, value): &Variable| {
+            let mut own = self.variables.iter().filter(|(own, _)| own == name);
+            own.any(|(_, own)| has_words(name, own, value))
+        };
+        other.variables.iter().all(covers)
+    }
+
     fn sets(&self, option: &str) -> bool {
         self.variables.iter().any(|(_, value)| value.contains(option))
     }

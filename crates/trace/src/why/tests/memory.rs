@@ -137,6 +137,25 @@ fn what_only_starts_has_nothing_to_cure() {
 }
 
 #[test]
+fn a_rate_that_rises_or_falls_is_told_with_both_rates() {
+    let when = |quarters: [u64; 4]| {
+        let quarter = |(number, faults): (u64, u64)| {
+            let touched: Vec<What> = (0..faults).flat_map(move |page| touch(number * 2_000 + page)).collect();
+            let rest = (touched.len()..8_000).map(|_| call(Call::Mprotect, [0; 4], 0)).collect();
+            [touched, rest].concat()
+        };
+        let found = first((0..).zip(quarters).flat_map(quarter).collect());
+        assert!(found.id == "first_touch" && !found.ends_early, "{found:?}");
+        found.when
+    };
+    assert!(when([900, 400, 700, 1_200]).unwrap().contains("rate rises: "));
+    assert!(when([900, 1_200, 700, 400]).unwrap().contains("rate falls: "));
+    for level in [[900; 4], [1_300, 700, 500, 600], [100, 100, 200, 300]] {
+        assert_eq!(when(level), None, "{level:?}");
+    }
+}
+
+#[test]
 fn blocks_beyond_jemallocs_classes_are_purged_at_once() {
     let purges = |len: u64| {
         let round = move |_| {
