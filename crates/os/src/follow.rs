@@ -8,7 +8,7 @@
 //! recorder is root. The follower stays until the last descendant has ended, also without the recorder: without it the
 //! calls would fail. It neither allocates nor writes to anything but the journal.
 //!
-//! Of fork and mremap it also sees the end: what they return, and how long they take. Such calls are rare.
+//! Of fork, mremap, and calls on much memory it also sees the end: what they return, and how long they take.
 //!
 //! It does not see results and times of other calls, or know what the calls mean (`prof`).
 //!
@@ -150,6 +150,22 @@ fn answer(tid: i32, status: i32, journal: &Journal, open: &mut [Option<Call>; OP
     let _ = request(go_on, tid, with as usize);
 }
 
+/// From this length on a call that gives memory back takes far longer than a stop: 256 pages, some 20 us.
+const LONG_BYTES: u64 = 1 << 20;
+
+/// Whether advice only marks memory, which is quick.
+fn is_mark(advice: u64) -> bool {
+    const MARKS: [i32; 6] = [
+        libc::MADV_NORMAL,
+        libc::MADV_RANDOM,
+        libc::MADV_SEQUENTIAL,
+        libc::MADV_HUGEPAGE,
+        libc::MADV_NOHUGEPAGE,
+        libc::MADV_DONTDUMP,
+    ];
+    MARKS.iter().any(|mark| *mark as u64 == advice)
+}
+
 /// A call at which a thread has stopped.
 struct Call {
     tid: i32,
@@ -181,11 +197,16 @@ impl Call {
         Some(Self { begin_cpu_ns, begin_ns: now_ns(), ..call })
     }
 
-    /// Whether its end is waited for: a fork, which copies memory, or mremap, whose result is an address.
+    /// Whether its end is waited for: a fork, which copies memory; mremap, whose result is an address; a call that populates
+    /// memory, or gives much of it back. The stop at the end is short beside what such a call takes.
     fn is_awaited(&self) -> bool {
         let is_copy = || self.args[0] & libc::CLONE_VM as u64 == 0;
+        let is_long = self.args[1] >= LONG_BYTES;
         match self.number {
             libc::SYS_mremap => true,
+            libc::SYS_munmap => is_long,
+            libc::SYS_madvise => is_long && !is_mark(self.args[2]),
+            libc::SYS_mmap => is_long && self.args[3] & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u64 != 0,
             libc::SYS_clone | libc::SYS_clone3 => is_copy(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork => true,

@@ -168,6 +168,8 @@ pub enum Next {
     Advise,
     /// Look at who calls the sites: no cure that `advise` tries acts on them.
     Tree,
+    /// Record as root: most faults were not seen.
+    Root,
 }
 
 /// A kind, its faults, and their seconds.
@@ -239,14 +241,18 @@ impl Findings {
         let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
         let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
+        // A recording that was cut off tells neither: at least its records do.
+        let last_ns = observation.records.iter().map(|record| record.time_ns).max().unwrap_or(0);
+        let seen_ns = last_ns.saturating_sub(recording.header.begin_ns);
+        let or_seen = |ns: u64| if ns > 0 { ns } else { seen_ns };
         let heaps = heaps::heaps(recording, &profile);
         let (mechanisms, giving_ns) = why::mechanisms(
             recording,
             &profile,
             &grouping,
             why::Run {
-                run_ns: (recording.header.begin_ns, stat.usage.wall_ns),
-                cpu_ns: cpu_ns as f64,
+                run_ns: (recording.header.begin_ns, or_seen(stat.usage.wall_ns)),
+                cpu_ns: or_seen(cpu_ns) as f64,
                 lost: lost_of(recording) > 0,
                 knee,
                 most_avoidable,
@@ -301,7 +307,10 @@ impl Findings {
             selected: selection.of(&profile),
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
-            next: next(&mechanisms),
+            next: match mechanisms.is_empty() && 2.0 * whole.all.faults.value < stat.faults() as f64 {
+                true => Some(Next::Root),
+                false => next(&mechanisms),
+            },
             heaps,
             mechanisms,
             giving_ns,
@@ -330,10 +339,12 @@ fn next(mechanisms: &[Mechanism]) -> Option<Next> {
 
 /// The reason if no mechanism has a cure, of so many recorded faults of all.
 fn no_cure(mechanisms: &[Mechanism], records: u64, faults: u64) -> Option<String> {
-    if mechanisms.iter().any(|mechanism| mechanism.is_over() || !mechanism.cures.is_empty()) {
+    let is_open = |one: &Mechanism| one.is_over() || one.can_be_tried() || !one.cures.is_empty();
+    if mechanisms.iter().any(is_open) {
         return None;
     }
-    if records < JUDGED_RECORDS.min(faults) {
+    // Of few faults a part is this program's own, before the exec.
+    if records < JUDGED_RECORDS.min(faults / 2) {
         let (records, faults) = (Count(records), Count(faults));
         return Some(format!("{records} of {faults} faults were recorded, too few to judge one"));
     }

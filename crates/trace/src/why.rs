@@ -32,6 +32,7 @@ mod populate;
 mod purge;
 mod ranges;
 mod reclaim;
+mod remapped;
 mod runtime;
 mod seen;
 mod swap;
@@ -267,12 +268,14 @@ pub(crate) const RULES: &[Rule] = &[
     copy::RULE,
     swap::RULE,
     cold_file::RULE,
+    remapped::RULE,
     file_pages::RULE,
     compaction::RULE,
     cold_guest::RULE,
     khugepaged::RULE,
     taken_again::RULE,
     growing_queue::RULE,
+    fresh::MAPPED,
     lock::RULE,
     tlb::RULE,
     fork::RULE,
@@ -292,16 +295,22 @@ impl Scene<'_> {
         recorded.max(mapped.map(|giver| giver.longest_bytes).max()).unwrap_or(u64::MAX)
     }
 
-    /// Whether a file of this name lies on a caller's stack, or a function that begins so.
-    fn passes(&self, caller: &Caller, file: &str, functions: &[&str]) -> bool {
+    /// Whether a file of this name lies on a stack, or a function that begins so.
+    fn passes(&self, stack: Option<u32>, file: &str, functions: &[&str]) -> bool {
         let stacks = &self.recording.stacks;
-        let mut frames = caller.stack.into_iter().flat_map(|stack| stacks.frames_of(stack));
+        let mut frames = stack.into_iter().flat_map(|stack| stacks.frames_of(stack));
         let is_it =
             |name: &crate::recording::Name| functions.iter().any(|begin| name.function.contains(begin));
         frames.any(|frame| {
             !file.is_empty() && stacks.module(frame).is_some_and(|module| module.short_name().contains(file))
                 || frame.names.iter().any(is_it)
         })
+    }
+
+    /// Whether a file of the program shows this allocator or runtime.
+    fn has_heap(&self, name: &str) -> bool {
+        let mut marks = self.recording.footer.iter().flat_map(|footer| &footer.marks);
+        marks.any(|mark| mark.name == name)
     }
 
     /// The variable that holds the settings of an allocator, by the files of the program.
@@ -509,7 +518,7 @@ fn mechanism(
     };
     let blocked_ns = if claim.is_blocked { shown.wait_ns } else { 0.0 };
     let cures = cures.into_iter().map(|cure| {
-        let saves_ns = saved(fault_cpu_ns, call_ns, cure.saves);
+        let saves_ns = saved(fault_cpu_ns, call_ns, cure.saves).map(|ns| ns.min(scene.run.cpu_ns));
         let keeps_bytes = cure.keeps_bytes.map(|bytes| bytes.min(peak_bytes));
         let saves_wait_ns = blocked_ns * cure.saves[1];
         Advised {

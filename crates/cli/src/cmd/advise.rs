@@ -125,7 +125,7 @@ fn untried(found: Found, is_json: bool, svg: Option<Sink>) -> Outcome {
     let why = if found.is_whole {
         "savings are estimates; faultless advise -- CMD measures them"
     } else {
-        "no call that gives memory back was recorded, so mechanisms may be missing: record as root, or without --no-calls"
+        "no call that gives memory back was recorded, so mechanisms may be missing: as root, -p records them too; record does, unless --no-calls"
     };
     let mut advice = Advice::nothing(found.command, found.host, found.mechanisms, why.to_owned());
     advice.heaps = found.heaps;

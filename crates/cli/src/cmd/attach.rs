@@ -40,7 +40,7 @@ pub(crate) enum Target {
 impl Args {
     /// Whether running processes are named.
     pub(crate) fn is_given(&self) -> bool {
-        !self.pid.is_empty() || self.cgroup.is_some()
+        !self.pid.is_empty() || self.cgroup.is_some() || self.span.is_some()
     }
 
     /// The target, where `command` holds the other words of the command line. Leading numbers after `-p` are process

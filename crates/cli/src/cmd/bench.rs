@@ -64,7 +64,7 @@ pub(super) struct Bench {
 pub(super) enum Until {
     /// So long after the warm-up.
     After(Duration),
-    /// So long after this moment. Arms that can't win are dropped early. What is twice as late ends after three rounds.
+    /// So long after this moment. Arms that can't win are dropped early. What is half as long again ends after three rounds.
     Halving(Instant, Duration, Losers),
 }
 
@@ -121,7 +121,7 @@ impl Bench {
                 Until::After(time) => (Instant::now(), time, None),
                 Until::Halving(begin, time, losers) => (begin, time, Some(losers)),
             };
-            let (until, late) = (begin + time, begin + 2 * time);
+            let (until, late) = (begin + time, begin + time * 3 / 2);
             session.rounds(&Plan { bounds, until, late, halving }, cost, |wanted, left| {
                 tell(&self.what, wanted, left)
             })

@@ -241,12 +241,22 @@ pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
     let is_little =
         |ns: Interval| takes_little(ns.times(1e-9), ns.times(1.0 / findings.cpu_ns.max(1) as f64));
     let waits_little = findings.wait_ns <= WAITS_FROM * findings.cpu_ns as f64;
-    if findings.no_cure.is_some() && waits_little && findings.time_ns.is_some_and(is_little) {
+    if findings.next != Some(Next::Root)
+        && findings.no_cure.is_some()
+        && waits_little
+        && findings.time_ns.is_some_and(is_little)
+    {
         return vec![NOTHING.to_owned()];
     }
     let Some(next) = findings.next else { return Vec::new() };
-    if next == Next::Tree {
-        return vec!["faultless report --tree shows who calls them".to_owned()];
+    match next {
+        Next::Advise => {}
+        Next::Tree => return vec!["faultless report --tree shows who calls them".to_owned()],
+        Next::Root => {
+            return vec![
+                "record as root: most faults were taken inside system calls, which it sees".to_owned(),
+            ];
+        }
     }
     let (words, what) = again(&findings.command, width - "   Next: faultless advise -- ".len());
     let cures = format!("faultless advise -- {words} measures the cures that need no change of the program");

@@ -29,7 +29,8 @@ pub(super) fn answer(findings: &Findings) -> String {
         _ => format!("{} page faults; how long they took is not known", Count(findings.faults)),
     };
     let giving = findings.giving_ns.map_or(0.0, |ns| ns / findings.cpu_ns.max(1) as f64);
-    if giving >= GIVING_FROM {
+    // A recording that was cut off does not tell the CPU time.
+    if giving >= GIVING_FROM && findings.cpu_ns > 0 {
         answer.push_str(&format!(", {} to giving memory back", Percent(giving)));
     }
     let waits = findings.wait_ns > WAITS_FROM * findings.time_ns.map_or(0.0, |time_ns| time_ns.value);

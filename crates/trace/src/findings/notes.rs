@@ -2,11 +2,16 @@
 
 use super::Coverage;
 use crate::measurement::{Bytes, Count, Percent};
+use crate::observation::{Record, What};
 use crate::profile::{Basis, Profile};
 use crate::recording::{Frame, GENERATED, Module, Recording};
 use crate::sites::{NO_STACK, Sites};
 use crate::stat::{Stat, lost_records};
 use crate::tuning::NOTED_SHARE;
+
+/// What a stop at a call takes the program, ns (measured, see `os::follow`), and the share of its CPU time that is worth a note.
+const STOP_NS: f64 = 5_000.0;
+const STOPS_FROM: f64 = 0.03;
 
 /// Records that were lost, by the source that knows of most.
 pub fn lost_of(recording: &Recording) -> u64 {
@@ -41,6 +46,23 @@ pub(super) const USER_ONLY: &str = "recorded in user mode only (:u): faults that
                                     memory, are in no row; root records them";
 
 /// All notes, and those of them about method, which do not change how to read the figures.
+/// What a program took that was stopped at its calls, if that is worth a word.
+fn stops(recording: &Recording, cpu_ns: u64) -> Option<String> {
+    let is_stop = |record: &&Record| matches!(record.what, What::Call { .. });
+    let stops = match recording.header.settings.user_only {
+        true => recording.observation.records.iter().filter(is_stop).count(),
+        false => 0,
+    };
+    let took_ns = stops as f64 * STOP_NS;
+    (took_ns > STOPS_FROM * cpu_ns as f64).then(|| {
+        format!(
+            "{} stopped the program to be recorded, some {:.0} us each: its CPU time, and so each share, has them in it; root needs no stops",
+            Count(stops as u64).of("call"),
+            STOP_NS / 1e3
+        )
+    })
+}
+
 pub(super) fn notes(
     recording: &Recording,
     stat: &Stat,
@@ -69,6 +91,7 @@ pub(super) fn notes(
         notes.push(USER_ONLY.to_owned());
         details.push(USER_ONLY.to_owned());
     }
+    notes.extend(stops(recording, stat.cpu_ns()));
     let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
     notes.extend(lost_records(coverage.lost, coverage.recorded + coverage.sampled));
     if profile.doubt > NOTED_SHARE * all {

@@ -33,7 +33,7 @@ impl FaultTime {
                 high: value + (high - value).hypot(own(|run| run.high)),
             },
         };
-        let seconds = Interval { high: seconds.high.min(cpu_seconds).max(seconds.value), ..seconds };
+        let seconds = seconds.map(|end| end.min(cpu_seconds));
         Some(Self { seconds, runs: runs.len() as u32 })
     }
 }

@@ -1,5 +1,6 @@
 //! A fault of a huge page makes room for it first.
 
+use super::cures::NO_HUGE_PAGES;
 use super::given::MADV_HUGEPAGE;
 use super::seen::{IN_FAULT, huge};
 use super::{Claim, Faults, Proposed, Rule, Scene};
@@ -66,8 +67,8 @@ fn claim(scene: &Scene<'_>) -> Option<Claim<'static>> {
                 "echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag (root; without MADV_HUGEPAGE: defer)",
                 [0.5 * part, part],
             ),
-            Proposed::new("no huge pages for this memory: no MADV_HUGEPAGE, or prctl(PR_SET_THP_DISABLE)", [0.0, part])
-                .noted("more faults, each far cheaper"),
+            Proposed::new(NO_HUGE_PAGES, [0.0, part])
+                .noted("or no MADV_HUGEPAGE for this memory: more faults, each far cheaper"),
         ],
         ..Claim::default()
     })

@@ -12,7 +12,11 @@ pub(super) const RULE: Rule = Rule {
     by_hand: "Private_Dirty in /proc/PID/smaps_rollup of the child; rdb_last_cow_size of Redis.",
     cures: &[
         ["posix_spawn or vfork, if the child runs another program", "nothing", "posix_spawn(3)"],
-        ["gc.freeze() before the fork", "nothing", "CPython 3.7, module gc"],
+        [
+            "gc.freeze() before the fork, against the collector; not against reference counts",
+            "nothing",
+            "CPython 3.7, module gc",
+        ],
         ["fewer writes while the child lives; no huge pages in the parent", "nothing", "redis.io, latency"],
     ],
     find: |scene| {
@@ -31,7 +35,12 @@ pub(super) const RULE: Rule = Rule {
         } else {
             (
                 "copies after a fork: parent or child writes what both share",
-                "write less while a forked child lives; CPython: gc.freeze() before the fork",
+                match scene.has_heap("CPython") {
+                    true => {
+                        "gc.freeze() before the fork, against the collector; reference counts still write"
+                    }
+                    false => "write less while a forked child lives",
+                },
             )
         };
         let cure = Proposed::new(how, [0.3, 1.0]);

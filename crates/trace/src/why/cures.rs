@@ -14,6 +14,9 @@ pub(super) struct Proposed {
 /// on 25 programs, see METHODOLOGY.md.
 const KEEPING_SAVES: [f64; 2] = [0.8, 1.25];
 
+/// A program without transparent huge pages (prctl(PR_SET_THP_DISABLE)).
+pub(super) const NO_HUGE_PAGES: &str = "faultless run --no-huge-pages -- CMD";
+
 impl Proposed {
     /// An instruction that saves between these shares of the time.
     pub(super) fn new(how: &str, saves: [f64; 2]) -> Self {

@@ -39,6 +39,12 @@ fn claim(scene: &Scene<'_>) -> Option<Claim<'static>> {
         0.0 => String::new(),
         ns => format!("; {} to tear the copies down", Nanos(ns)),
     };
+    let how = match children.run_others(scene) {
+        true => "posix_spawn or vfork, where the child runs another program",
+        false => {
+            "fork less often: workers that serve several pieces of work, fewer snapshots, or a smaller process that forks"
+        }
+    };
     Some(Claim {
         what: format!(
             "forks copy the page tables, and the process is frozen meanwhile: {} each, {} at most{torn}",
@@ -47,7 +53,7 @@ fn claim(scene: &Scene<'_>) -> Option<Claim<'static>> {
         ),
         calls: (forks.len() as u64, sum_ns + down.ns),
         caller: stack.map(|stack| scene.called(Call::Clone, Some(stack))),
-        cures: vec![Proposed::new("posix_spawn or vfork, if the child runs another program", [0.5, 1.0])],
+        cures: vec![Proposed::new(how, [0.5, 1.0])],
         ..Claim::default()
     })
 }
@@ -90,6 +96,12 @@ impl Children {
         let (_, child) = self.begun.get(&record.pid)?.iter().find(|(time_ns, _)| span.contains(time_ns))?;
         let has_own = !self.freed.get(child).is_some_and(|freed_ns| span.contains(freed_ns));
         has_own.then(|| (ns.saturating_sub(off_ns) as f64, stack))
+    }
+
+    /// Whether one of them runs another program.
+    fn run_others(&self, scene: &Scene<'_>) -> bool {
+        let mut records = scene.recording.observation.records.iter();
+        records.any(|record| matches!(record.what, What::Exec) && self.all.contains(&record.pid))
     }
 
     /// Whether a sample is of a forked process that still has its parent's memory.

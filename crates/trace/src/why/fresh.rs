@@ -2,8 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::owner::Owner;
 use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
+use crate::observation::Call;
+use crate::profile::Weighted;
+use crate::program::Memory;
 use crate::tuning::{THP_SAVES, WHOLE_SHARE};
 
 /// Recorded faults of each huge page's range from which on it is known how much of them is touched.
@@ -28,28 +32,61 @@ pub(super) const RULE: Rule = Rule {
             true => "memory that the process did not have before is touched for the first time",
             false => "memory is touched for the first time, or again: who gives memory back was not recorded",
         };
-        let cure = || {
-            let [low, _, high] = THP_SAVES;
-            let how =
-                "huge pages: madvise(MADV_HUGEPAGE), or GLIBC_TUNABLES=glibc.malloc.hugetlb=1 for malloc";
-            Proposed::new(how, [low * WHOLE_SHARE, high]).noted("memory that is used sparsely grows")
+        let how = match scene.run.memory {
+            Memory::Malloc => {
+                "huge pages: madvise(MADV_HUGEPAGE), or GLIBC_TUNABLES=glibc.malloc.hugetlb=1 for malloc"
+            }
+            _ => "huge pages: madvise(MADV_HUGEPAGE)",
         };
-        let is_dense = scene.recording.observation.host.thp == "madvise"
-            && filled(scene).is_some_and(|share| share >= WHOLE_SHARE);
-        vec![Claim {
-            what: what.to_owned(),
-            early: Some(
-                "start: memory is touched for the first time, and hardly any later; nothing to cure, unless huge pages fit"
-                    .to_owned(),
-            ),
-            faults: Faults::Of(Box::new(|fault| {
-                fault.kind.is_fresh() || fault.kind == Kind::BssFirstWrite
-            })),
-            cures: is_dense.then(cure).into_iter().collect(),
-            ..Claim::default()
-        }]
+        vec![claim(scene, what, Faults::Of(Box::new(is_fresh)), how)]
     },
 };
+
+pub(super) const MAPPED: Rule = Rule {
+    id: "first_touch_of_mappings",
+    title: "First touch of the program's own mappings",
+    about: "The same, of memory that the program maps for itself: no setting of malloc acts on it.",
+    by_hand: "`strace -k -e trace=mmap PROGRAM`, and a page fault on those addresses.",
+    cures: &[
+        [
+            "madvise(MADV_HUGEPAGE)",
+            "one fault for 512 pages; memory that is used sparsely grows",
+            "madvise(2)",
+        ],
+        ["faultless run --mappings=thp -- PROGRAM", "the same, for mmap by the C function", "this project"],
+    ],
+    find: |scene| {
+        let is_own = |index: usize| {
+            scene.maker(index).is_some_and(|maker| maker.owner == Owner::Program && maker.call == Call::Mmap)
+        };
+        let (these, _) = scene.faults_of(|index, fault| is_fresh(fault) && is_own(index));
+        let what = "memory that the program maps for itself is touched for the first time";
+        vec![claim(scene, what, Faults::These(these), "faultless run --mappings=thp -- CMD")]
+    },
+};
+
+fn is_fresh(fault: &Weighted) -> bool {
+    fault.kind.is_fresh() || fault.kind == Kind::BssFirstWrite
+}
+
+fn claim<'a>(scene: &Scene<'a>, what: &str, faults: Faults<'a>, how: &str) -> Claim<'a> {
+    let [low, _, high] = THP_SAVES;
+    let is_dense = scene.recording.observation.host.thp == "madvise"
+        && filled(scene).is_some_and(|share| share >= WHOLE_SHARE);
+    let cure = || {
+        Proposed::new(how, [low * WHOLE_SHARE, high]).noted("huge pages; memory that is used sparsely grows")
+    };
+    Claim {
+        what: what.to_owned(),
+        early: Some(
+            "start: memory is touched for the first time, and hardly any later; nothing to cure, unless huge pages fit"
+                .to_owned(),
+        ),
+        faults,
+        cures: is_dense.then(cure).into_iter().collect(),
+        ..Claim::default()
+    }
+}
 
 /// Share of the huge pages in whose ranges base pages are touched that these fill; `None` if too few faults were
 /// recorded.

@@ -1,6 +1,7 @@
 //! A request for huge pages on a block of the heap outlives the block.
 
-use super::{Claim, Faults, Proposed, Rule};
+use super::cures::NO_HUGE_PAGES;
+use super::{Claim, Faults, Proposed, Rule, numpy};
 use crate::kind::Kind;
 use crate::measurement::{Bytes, Count};
 
@@ -31,12 +32,15 @@ pub(super) const RULE: Rule = Rule {
                 let block = scene.profile.blocks.blocks.get(block as usize);
                 block.is_some_and(|block| block.born_ns > adviser.last_ns)
             };
+            let is_numpy = scene.passes(adviser.stack, numpy::FILE, &[]);
             let (these, faults) = scene.faults_of(|index, fault| {
                 fault.kind == Kind::Thp
                     && scene.given.advised_by[index] == Some(number)
                     && scene.maker(index).is_some_and(|maker| maker.is_heap())
                     && fault.block.map_or(scene.profile.blocks.blocks.is_empty(), of_block)
                     && scene.naming.site(fault.stack, "").0 != adviser.site
+                    // NumPy asks for each of its arrays anew.
+                    && !(is_numpy && scene.passes(fault.stack, numpy::FILE, &[]))
             });
             if faults < FAULTS {
                 continue;
@@ -58,6 +62,7 @@ pub(super) const RULE: Rule = Rule {
                         [0.0, 0.5],
                     )
                     .noted("memory falls to what is touched, and the faults become more and shorter"),
+                    Proposed::new(NO_HUGE_PAGES, [0.0, 0.5]).noted("the same for all memory of the program"),
                 ],
                 ..Claim::default()
             });

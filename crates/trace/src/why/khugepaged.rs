@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
                     [0.0; 2],
                 ),
                 Proposed::new(
-                    "no MADV_HUGEPAGE there (MADV_NOHUGEPAGE), or prctl(PR_SET_THP_DISABLE)",
+                    "no MADV_HUGEPAGE there, MADV_NOHUGEPAGE, or faultless run --no-huge-pages",
                     [0.0; 2],
                 ),
             ],

@@ -5,6 +5,9 @@ use super::{Proposed, Rule, malloc_settings};
 
 use crate::measurement::Bytes;
 
+/// The library of NumPy that makes arrays and computes on them.
+pub(super) const FILE: &str = "_multiarray_umath";
+
 pub(super) const RULE: Rule = Rule {
     id: "numpy_temporaries",
     title: "NumPy's temporaries",
@@ -27,13 +30,14 @@ pub(super) const RULE: Rule = Rule {
         ["faultless run -- PROGRAM", "keeps at most what `--retain` allows", "this project"],
     ],
     find: |scene| {
-        let givers = scene
-            .givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver, "_multiarray_umath", &[]));
+        let givers =
+            scene.givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver.stack, FILE, &[]));
         let longest = super::longest_bytes(&givers);
         let kept = super::kept_bytes(&givers);
         let what = format!("NumPy makes an array for each intermediate result (up to {})", Bytes(longest));
         let cures = vec![
             Proposed::set("GLIBC_TUNABLES", malloc_settings(longest), kept),
+            Proposed::keeps("faultless run -- CMD", kept),
             Proposed::keeps("out= or in-place operators, so that arrays are used again", kept),
         ];
         scene.cycle(&givers, what, cures).into_iter().collect()

@@ -1,8 +1,20 @@
 //! The program, or a library without an allocator, maps, advises and unmaps for itself.
 
+use super::cures::NO_HUGE_PAGES;
 use super::owner::Owner;
-use super::{Proposed, Rule};
+use super::{Proposed, Rule, Scene};
+use crate::kind::Kind;
 use crate::observation::Call;
+
+/// Whether most of what a giver's memory costs is huge pages.
+fn is_huge(scene: &Scene<'_>, giver: u32) -> bool {
+    let cost_ns = |is: fn(Kind) -> bool| -> f64 {
+        let faults = scene.profile.faults.iter().zip(&scene.given.causes);
+        let its = faults.filter(|(fault, cause)| **cause == Some(giver) && is(fault.kind));
+        its.map(|(fault, _)| fault.cost_ns).sum()
+    };
+    2.0 * cost_ns(|kind| kind == Kind::Thp) > cost_ns(|_| true)
+}
 
 /// `faultless run --mappings=recycle` serves shorter mappings, bytes.
 const RECYCLED_BELOW_BYTES: u64 = 32 << 20;
@@ -40,6 +52,10 @@ pub(super) const RULE: Rule = Rule {
                 && giver.1.longest_bytes < RECYCLED_BELOW_BYTES;
             let mut cures = vec![keep("keep the mapping and use it again")];
             cures.extend(is_whole.then(recycle));
+            cures.extend(is_huge(scene, giver.0).then(|| {
+                Proposed::new(NO_HUGE_PAGES, [0.0, 1.0])
+                    .noted("a gain only where the huge pages are used sparsely")
+            }));
             scene.cycle(std::slice::from_ref(giver), what.to_owned(), cures)
         };
         givers.iter().filter_map(claim).collect()

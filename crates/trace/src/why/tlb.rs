@@ -73,7 +73,10 @@ impl Flushes {
                 _ => {}
             }
         }
-        let whole = whole(scene);
+        let all: f64 = found.received.values().sum();
+        // What the rings lost, by the machine's count: nearly all of a busy machine's are the program's.
+        let machine = if scene.run.lost { scene.machine(TLB_INTERRUPTS) as f64 / all.max(1.0) } else { 0.0 };
+        let whole = whole(scene).max(machine);
         found.received.values_mut().for_each(|count| *count *= whole);
         found
     }

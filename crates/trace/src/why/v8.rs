@@ -47,7 +47,8 @@ pub(super) const BUFFERS_RULE: Rule = Rule {
         ],
     ],
     find: |scene| {
-        let givers = scene.givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver, "", &BUFFERS));
+        let givers =
+            scene.givers(|giver| giver.owner == Owner::Malloc && scene.passes(giver.stack, "", &BUFFERS));
         let longest = super::longest_bytes(&givers);
         let kept = super::kept_bytes(&givers);
         let cures = vec![

@@ -22,8 +22,6 @@ const HUGE: &str = "glibc.malloc.hugetlb=1";
 /// Mechanisms on which the pool acts, or any other malloc in the place of glibc's.
 const OF_MALLOC: [&str; 5] =
     ["heap_top_trimmed", "block_above_mmap_threshold", "arena_trimmed", "allocator_purge", "oversize_blocks"];
-/// Beginnings of the names of mechanisms of huge pages.
-const HUGE_PAGES: [&str; 2] = ["huge_page", "khugepaged"];
 /// Fresh memory, which huge pages take with fewer faults.
 const FRESH: &str = "first_touch";
 /// Runtimes whose heap does not come from malloc.
@@ -144,21 +142,22 @@ fn pools(
         let ours = mechanism.cures.iter().filter(is_ours);
         for cure in ours {
             let options = cure.how[RUN.len()..].split("-- ").next().unwrap_or_default().trim_end();
-            let saves = settings::expected(mechanism, cure);
+            let mut saves = settings::expected(mechanism, cure);
+            // Base pages are more faults, each far cheaper.
+            saves.is_beyond_faults |= options.contains("huge-pages");
             if options.is_empty() {
                 expected = settings::both(expected, saves);
                 continue;
             }
-            list.run(&format!("run {options}"), &mechanism.what, options, saves)?;
+            let name = format!("run {options}");
+            if !list.ways.iter().any(|way| way.arm.name == name) {
+                list.run(&name, &mechanism.what, options, saves)?;
+            }
         }
     }
     // It acts on all mechanisms of malloc, and of some it is not known how much.
     if !is_whole {
         expected.saves_ns = None;
-    }
-    if mechanisms.iter().any(|one| HUGE_PAGES.iter().any(|begin| one.id.starts_with(begin))) {
-        let expected = Expected { saves_ns: None, is_beyond_faults: true };
-        list.run("no huge pages", "the program has no transparent huge pages", "--no-huge-pages", expected)?;
     }
     if facts.thp && (cycles || grows) {
         let what = "large blocks from the pool, on huge pages, kept when freed";
@@ -217,4 +216,31 @@ pub(super) fn limit(ways: &mut Vec<Way>, expected: &mut Vec<Expected>, most: usi
 /// Whether an arm has the pool in it.
 pub(super) fn is_pooled(way: &Way) -> bool {
     way.environment.iter().any(|(name, _)| name == "FAULTLESS_POLICY")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arms_that_say_least_go_where_time_is_short() {
+        let names = ["as it is", "glibc thresholds", HUGE_HEAP, "jemalloc", POOL, "pool, base pages", "GOGC"];
+        let most = |most| {
+            let way = |name: &&str| Way {
+                arm: Arm { name: (*name).to_owned(), what: String::new(), adopt: String::new() },
+                command: Vec::new(),
+                environment: Vec::new(),
+            };
+            let mut ways: Vec<Way> = names.iter().map(way).collect();
+            let mut expected = vec![Expected::default(); names.len()];
+            expected[1].saves_ns = Some([1.0, 2.0]);
+            expected[6].is_beyond_faults = true;
+            let gone = limit(&mut ways, &mut expected, most);
+            assert_eq!((ways.len(), expected.len()), (names.len() - gone.len(), ways.len()));
+            gone
+        };
+        assert_eq!(most(9), [""; 0]);
+        assert_eq!(most(5), ["jemalloc", "pool, base pages"]);
+        assert_eq!(most(3), [HUGE_HEAP, "jemalloc", "pool, base pages", "GOGC"]);
+    }
 }

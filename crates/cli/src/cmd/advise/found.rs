@@ -20,8 +20,8 @@ use super::super::rounds::{Engine, Job, Stop, recorded};
 
 /// CPU time, ns, below which a run is mostly the start of its program, which no cure changes.
 const SHORT_NS: u64 = 10_000_000;
-/// Runs of an arm: the warm-up, and three rounds.
-const ARM_RUNS: u64 = 4;
+/// Runs of an arm: the warm-up, and five rounds.
+const ARM_RUNS: u64 = 6;
 /// The mechanism that a second run does not have.
 const COLD: &str = "cold_guest_memory";
 /// A program with fewer faults than this share of the one with most is none to cure.

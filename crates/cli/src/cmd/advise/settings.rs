@@ -80,7 +80,7 @@ const KNOBS: [Knob; 12] = [
         what: "the heap does not shrink",
         variables: &[(
             "JAVA_TOOL_OPTIONS",
-            "-XX:+IgnoreUnrecognizedVMOptions -XX:MaxHeapFreeRatio=100 -XX:-ZUncommit -XX:-ShenandoahUncommit",
+            "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockExperimentalVMOptions -XX:MaxHeapFreeRatio=100 -XX:-ZUncommit -XX:-ShenandoahUncommit",
         )],
         acts_on: &["java"],
         is_beyond_faults: false,
@@ -188,6 +188,8 @@ fn suggested(mechanism: &Mechanism, cure: &Advised) -> Option<Setting> {
     let variable = cure.variable.clone()?;
     let name = match variable.0.as_str() {
         "GLIBC_TUNABLES" => THRESHOLDS.to_owned(),
+        // A list of options, and this is one.
+        "JAVA_TOOL_OPTIONS" | "NODE_OPTIONS" => variable.1.clone(),
         name => name.to_owned(),
     };
     let expected = expected(mechanism, cure);

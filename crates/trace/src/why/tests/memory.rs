@@ -239,3 +239,47 @@ fn the_counter_tells_an_early_end_where_records_were_lost() {
     recording.observation.levels[1].faults = 200;
     assert_eq!(first_of(recording).when, None);
 }
+
+#[test]
+fn a_file_or_shared_memory_that_is_mapped_anew_each_time_is_told_from_one_that_is_kept() {
+    let found = |name: &str, prot: u32, rounds: u64| {
+        let own = |call, args, result| What::Call {
+            call,
+            args,
+            result: Some(result),
+            ns: Some(300),
+            off_ns: 0,
+            stack: Some(0),
+        };
+        let map = Map { begin: AT, len_bytes: MIB, prot, flags: 1, name: name.to_owned(), file_offset: 0 };
+        let round = move |_| {
+            let mut round =
+                vec![own(Call::Mmap, [0, MIB, u64::from(prot), 1], AT as i64), What::Map(map.clone())];
+            round.extend(touches(AT, 0..64));
+            round.push(own(Call::Munmap, [AT, MIB, 0, 0], 0));
+            round
+        };
+        let found = first((0..rounds).flat_map(round).collect());
+        (found.id, found.what.split(" is ").next().unwrap_or_default().to_owned(), found.calls)
+    };
+    let remapped = |what: &str, calls| ("file_remapped".to_owned(), what.to_owned(), calls);
+    assert_eq!(found("/memfd:m", 3, 8), remapped("shared memory", 8));
+    assert_eq!(found("/data/x", 1, 8), remapped("a file", 8));
+    assert_eq!(found("/memfd:m", 3, 2).0, "file_pages");
+}
+
+#[test]
+fn fresh_memory_that_the_program_maps_is_told_from_mallocs() {
+    let found = |stack| {
+        let mmap = What::Call {
+            call: Call::Mmap,
+            args: [0, 8 * MIB, READ_WRITE, PRIVATE],
+            result: Some(AT as i64),
+            ns: Some(300),
+            off_ns: 0,
+            stack: Some(stack),
+        };
+        first([mmap].into_iter().chain(touches(AT, 0..900)).collect()).id
+    };
+    assert_eq!((found(0).as_str(), found(1).as_str()), ("first_touch_of_mappings", "first_touch"));
+}
