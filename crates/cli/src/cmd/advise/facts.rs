@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(super) sys_hidden: bool,
     /// Why no library that is preloaded acts in the program: a clause. `None` if it acts.
     pub(super) immune: Option<String>,
+    /// The host of this virtual machine takes free pages back.
+    pub(super) reports_free_pages: bool,
     /// Its allocators and runtimes.
     pub(super) heaps: Vec<Heap>,
     /// Largest resident set of the program as it is, bytes; 0 if not known.
@@ -52,6 +54,7 @@ impl Facts {
             has_hugetlb: glibc::has_hugetlb(&host),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
             sys_hidden: host.hides_sys(),
+            reports_free_pages: host.balloon.as_ref().is_some_and(|balloon| balloon.free_page_reporting),
             immune: immune
                 .into_iter()
                 .collect::<Option<Vec<String>>>()
@@ -73,7 +76,11 @@ impl Facts {
         let hidden = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         let immune =
             self.immune.as_ref().map(|reason| format!("{reason}; no pool and no other malloc was tried"));
-        self.sys_hidden.then(|| hidden.to_owned()).into_iter().chain(immune).collect()
+        let cold = "this machine reports free pages to its host, which takes them back: after a pause of seconds, memory \
+                    is dear to touch again, huge pages most of all. The runs here do not pay that: memory is touched before each";
+        let known = [(self.sys_hidden, hidden), (self.reports_free_pages, cold)];
+        let known = known.into_iter().filter(|(is, _)| *is).map(|(_, note)| note.to_owned());
+        known.chain(immune).collect()
     }
 }
 
