@@ -112,8 +112,9 @@ impl Found {
 
     /// The mechanisms that are worth an arm; `None` if who gives memory back is not known: then any may be.
     pub(super) fn worth_an_arm(&self) -> Option<Vec<&Mechanism>> {
-        let is_worth =
-            |one: &&Mechanism| one.share.max(one.wait_ns / self.wall_ns.max(1) as f64) >= TRIED_FROM;
+        let is_worth = |one: &&Mechanism| {
+            !one.is_over() && one.share.max(one.wait_ns / self.wall_ns.max(1) as f64) >= TRIED_FROM
+        };
         if self.cpu_ns < SHORT_NS {
             return Some(Vec::new());
         }
