@@ -9,7 +9,7 @@ FIELDS = ["program", "cure", "rounds", "cpu_ms", "estimate_low_ms", "estimate_hi
 TIME = "20s"
 
 JEMALLOC = "LD_PRELOAD=libjemalloc.so.2"
-AT_ONCE, SOON = "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0", "MALLOC_CONF=dirty_decay_ms:10,muzzy_decay_ms:0"
+AT_ONCE = "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0"
 SOURCES = {
     "lists.py": "for _ in range(12):\n    a = [[i] for i in range(200000)]\n    del a\n",
     "texts.py": "for _ in range(40):\n    a = [str(i) * 20 for i in range(60000)]\n    b = ''.join(a)\n    c = b.encode()\n    del a, b, c\n",
@@ -53,7 +53,6 @@ def programs():
     mechanism = {"heap_top": 250, "arena": 250, "large": 40}
     found = {name: f"./mechanisms {name} {times}" for name, times in mechanism.items()}
     found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} ./mechanisms {name} {times}" for name, times in mechanism.items()}
-    found |= {f"{name}, jemalloc soon": f"{SOON} {JEMALLOC} ./mechanisms {name} {10 * times}" for name, times in mechanism.items() if name != "large"}
     found |= {name: f"./mechanisms {name} 400" for name in ("unmaps", "advises", "threads", "copies")}
     found["heap_top, threshold"] = "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536 ./mechanisms heap_top 200"
     found["arena, one"] = "GLIBC_TUNABLES=glibc.malloc.arena_max=1 ./mechanisms arena 200"

@@ -362,6 +362,43 @@ mod tests {
         assert!(matches!(reader.next(QueueId::Long, &mut stack), Next::Nothing), "one fork");
     }
 
+    const MAPPED_BYTES: usize = 3 * LONG_BYTES as usize;
+
+    /// What `of_a_call_on_much_memory_the_time_is_seen` runs as a program of its own.
+    #[test]
+    fn much_memory_is_mapped_and_given_back() {
+        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        for len in [MAPPED_BYTES, 8192] {
+            // SAFETY: a new mapping, which nothing else knows.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            // SAFETY: the mapping from above, whole.
+            assert_eq!(unsafe { libc::munmap(at, len) }, 0);
+        }
+    }
+
+    #[test]
+    fn of_a_call_on_much_memory_the_time_is_seen() {
+        let mut reader = Reader::create().unwrap();
+        let own = std::env::current_exe().unwrap();
+        let name = "follow::tests::much_memory_is_mapped_and_given_back";
+        let words = [own.as_os_str(), "--exact".as_ref(), name.as_ref(), "--quiet".as_ref()].map(Into::into);
+        let filter = Filter::new([libc::SYS_munmap]);
+        let held = hold(&Plan::new(&words, &[]).unwrap().filtered(Some(filter))).unwrap();
+        let follower = match Follower::start(held.pid(), reader.journal()) {
+            Ok(follower) => follower,
+            Err(error) => return faultless_wants::missing_feature("ptrace", error),
+        };
+        assert_eq!(held.release_filtered().unwrap().wait().unwrap().0, Ending::Status(0));
+        follower.finish();
+        let (mut stack, mut ends) = (Vec::new(), Vec::new());
+        while let Next::Entry(_, entry, Some(caller)) = reader.next(QueueId::Long, &mut stack) {
+            ends.push((entry.len_bytes, caller.end.ns > 0 && caller.end.result == 0));
+        }
+        assert!(ends.contains(&(MAPPED_BYTES as u64, true)), "{ends:?}");
+        assert!(ends.iter().all(|(len, is_timed)| *is_timed == (*len >= LONG_BYTES)), "{ends:?}");
+    }
+
     #[test]
     fn without_a_follower_nothing_is_filtered() {
         let filter = Filter::new([libc::SYS_mmap]);

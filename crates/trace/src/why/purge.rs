@@ -16,10 +16,15 @@ pub(super) const RULE: Rule = Rule {
               MIMALLOC_SHOW_STATS=1 for mimalloc.",
     cures: &[
         [
-            "MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
-            "what is freed stays for 10 s; the name has a prefix where the program built jemalloc with one \
+            "MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",
+            "what is freed stays; the name has a prefix where the program built jemalloc with one \
           (_RJEM_MALLOC_CONF in Rust)",
             "jemalloc 5, TUNING.md",
+        ],
+        [
+            "MALLOC_CONF=dirty_decay_ms:10000,muzzy_decay_ms:10000",
+            "what is freed stays for up to 10 s; where all is freed at once it is purged all the same",
+            "jemalloc 5, TUNING.md; measured",
         ],
         ["MIMALLOC_PURGE_DELAY=10000", "the same, ms", "mimalloc 2.1 and later, readme"],
         ["TCMALLOC_RELEASE_RATE=0", "never gives back", "gperftools, docs/tcmalloc.html"],
@@ -46,18 +51,21 @@ fn claim(scene: &Scene<'_>, name: &str, givers: &[(u32, &Caller)]) -> Option<Cla
     let kept = super::kept_bytes(givers);
     // What an allocator unmaps at once has no delay.
     let is_delayed = givers.iter().any(|(_, giver)| giver.call == Call::Madvise);
-    const DECAY: &str = "dirty_decay_ms:10000,muzzy_decay_ms:10000";
+    const KEEPS: &str = "dirty_decay_ms:-1,muzzy_decay_ms:-1";
     let cure = match name {
         _ if !is_delayed => {
             Proposed::keeps("keep such blocks in the program: the allocator unmaps them at once", kept)
         }
-        "jemalloc" => Proposed::set(&jemalloc_variable(scene, givers), DECAY, kept),
+        "jemalloc" => Proposed::set(&jemalloc_variable(scene, givers), KEEPS, kept),
         "mimalloc" => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
         "tcmalloc" => Proposed::set("TCMALLOC_RELEASE_RATE", "0", kept),
         _ => Proposed::keeps("a longer delay in the allocator's settings", kept),
     };
     let what = format!("{name} purges freed pages, and takes them again");
-    let note = "keeps what is freed for longer; -1 or 0 by the allocator's manual keeps it for ever";
+    let note = match name {
+        "jemalloc" => "keeps what is freed for ever; a decay of 10000 keeps it for 10 s, or less",
+        _ => "keeps what is freed for longer",
+    };
     let cure = if is_delayed { cure.noted(note) } else { cure };
     scene.cycle(givers, what, vec![cure])
 }

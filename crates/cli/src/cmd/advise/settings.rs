@@ -135,9 +135,9 @@ const KNOBS: [Knob; 12] = [
     },
     Knob {
         heap: "jemalloc",
-        name: "jemalloc, kept",
-        what: "jemalloc gives nothing back, large blocks included",
-        variables: &[("MALLOC_CONF", "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1")],
+        name: "jemalloc, 10 s",
+        what: "jemalloc keeps what is freed for 10 s, large blocks included",
+        variables: &[("MALLOC_CONF", "oversize_threshold:0,dirty_decay_ms:10000,muzzy_decay_ms:10000")],
         acts_on: &["allocator", "oversize"],
         is_beyond_faults: false,
     },
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(names("go_scavenger", &["Go"]), ["GOGC", "GOMEMLIMIT"]);
         assert_eq!(names("heap_top_trimmed", &["Go"]), [""; 0]);
         assert_eq!(names("go_scavenger", &["Java"]), [""; 0]);
-        assert_eq!(names("allocator_purge", &["jemalloc"]), ["jemalloc, kept"]);
+        assert_eq!(names("allocator_purge", &["jemalloc"]), ["jemalloc, 10 s"]);
         let java = settings(&[&mechanism("java_uncommit", &[], 0.0)], &facts(&["Java"]));
         assert_eq!(java[0].variables, [("JAVA_TOOL_OPTIONS".to_owned(), "-Xms100m".to_owned())]);
         let given = Facts { command: "java -Xmx2g Main".to_owned(), ..facts(&["Java"]) };
