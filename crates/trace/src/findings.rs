@@ -307,7 +307,7 @@ impl Findings {
             selected: selection.of(&profile),
             tables: tables.collect(),
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
-            next: match mechanisms.is_empty() && 2.0 * whole.all.faults.value < stat.faults() as f64 {
+            next: match is_hidden(recording, &whole.all) && mechanisms.is_empty() {
                 true => Some(Next::Root),
                 false => next(&mechanisms),
             },
@@ -326,6 +326,12 @@ impl Findings {
             sources: observation.sources.clone(),
         })
     }
+}
+
+/// Whether most faults were taken where this user sees none.
+fn is_hidden(recording: &Recording, seen: &SiteRow) -> bool {
+    let usage = &recording.observation.usage;
+    recording.header.settings.user_only && 2.0 * seen.faults.value < usage.minor_faults as f64
 }
 
 /// What to do next; `None` if nothing takes time.
