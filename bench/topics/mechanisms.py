@@ -34,6 +34,8 @@ PYTHON_DICTS = "for r in range(8):\n  a = [{'k': str(i)} for i in range(50000)];
 NUMPY = "import numpy as np\nb, c, d = np.ones((3, 5_000_000))\nfor r in range(30): a = b + c * d"
 NUMPY_CHAIN = "import numpy as np\nx = np.ones(6_000_000)\nfor r in range(20): y = np.sqrt(x * x + 1) - x"
 
+OWN_FRESH = "first_touch_of_mappings"
+
 PROGRAMS_WITH = [
     Program("heap-messages", "heap_top_trimmed", "./by_malloc heap-messages"),
     Program("heap-list", "heap_top_trimmed", "./by_malloc heap-list"),
@@ -61,18 +63,18 @@ PROGRAMS_WITH = [
     Program("advise-a-chunk", "own_mapping", "./by_mmap advise-a-chunk"),
     Program("populate-a-round", "populate", "./by_mmap populate-a-round", ("own_mapping",)),
     Program("populate-too-early", "populate", "./by_mmap populate-too-early"),
-    Program("child-writes", "copy_on_write", "./by_mmap child-writes", ("fork_page_tables", "first_touch")),
-    Program("snapshot", "copy_on_write", "./by_mmap snapshot", ("fork_page_tables", "first_touch")),
-    Program("fork-and-end", "fork_page_tables", "./by_mmap fork-and-end", ("first_touch", "copy_on_write")),
-    Program("fork-and-execute", "fork_page_tables", "./by_mmap fork-and-execute", ("first_touch", "copy_on_write", "file_pages")),
-    Program("file-read", "file_pages", "./by_mmap file-read", ("own_mapping",)),
+    Program("child-writes", "copy_on_write", "./by_mmap child-writes", ("fork_page_tables", "first_touch", OWN_FRESH)),
+    Program("snapshot", "copy_on_write", "./by_mmap snapshot", ("fork_page_tables", "first_touch", OWN_FRESH)),
+    Program("fork-and-end", "fork_page_tables", "./by_mmap fork-and-end", ("first_touch", OWN_FRESH, "copy_on_write")),
+    Program("fork-and-execute", "fork_page_tables", "./by_mmap fork-and-execute", ("first_touch", OWN_FRESH, "copy_on_write", "file_pages")),
+    Program("file-read", "file_remapped", "./by_mmap file-read", ("own_mapping",)),
     Program("file-copied", "file_pages", "./by_mmap file-copied"),
     Program("shared", "file_pages", "./by_mmap shared"),
     Program("shared-file", "file_pages", "./by_mmap shared-file"),
     Program("cold-in-order", "cold_file", "./by_mmap cold-in-order", ("file_pages",)),
     Program("cold-at-random", "cold_file", "./by_mmap cold-at-random", ("file_pages",)),
-    Program("writer-protects", "mmap_lock_writer", "./by_mmap writer-protects", ("own_mapping", "first_touch", "tlb_victim")),
-    Program("writer-forbids", "mmap_lock_writer", "./by_mmap writer-forbids", ("own_mapping", "first_touch", "tlb_victim")),
+    Program("writer-protects", "mmap_lock_writer", "./by_mmap writer-protects", ("own_mapping", "first_touch", OWN_FRESH, "tlb_victim")),
+    Program("writer-forbids", "mmap_lock_writer", "./by_mmap writer-forbids", ("own_mapping", "first_touch", OWN_FRESH, "tlb_victim")),
     Program("victim", "tlb_victim", "./by_mmap victim", ("mmap_lock_writer", "own_mapping")),
     Program("victim-of-more", "tlb_victim", "./by_mmap victim-of-more", ("mmap_lock_writer", "own_mapping")),
     Program("filled-by-copies", "userfaultfd", "./by_mmap filled-by-copies"),

@@ -38,7 +38,8 @@ pub(super) const RULE: Rule = Rule {
             }
             _ => "huge pages: madvise(MADV_HUGEPAGE)",
         };
-        vec![claim(scene, what, Faults::Of(Box::new(is_fresh)), how)]
+        let saves = is_dense(scene).then_some([THP_SAVES[0] * WHOLE_SHARE, THP_SAVES[2]]);
+        vec![claim(what, Faults::Of(Box::new(is_fresh)), saves.map(|saves| Proposed::new(how, saves)))]
     },
 };
 
@@ -61,7 +62,11 @@ pub(super) const MAPPED: Rule = Rule {
         };
         let (these, _) = scene.faults_of(|index, fault| is_fresh(fault) && is_own(index));
         let what = "memory that the program maps for itself is touched for the first time";
-        vec![claim(scene, what, Faults::These(these), "faultless run --mappings=thp -- CMD")]
+        // A trial costs no more than two runs, so it need not be likely.
+        let low = if is_dense(scene) { THP_SAVES[0] * WHOLE_SHARE } else { 0.0 };
+        let is_asked = scene.recording.observation.host.thp == "madvise";
+        let ask = || Proposed::new("faultless run --mappings=thp -- CMD", [low, THP_SAVES[2]]);
+        vec![claim(what, Faults::These(these), is_asked.then(ask))]
     },
 };
 
@@ -69,13 +74,14 @@ fn is_fresh(fault: &Weighted) -> bool {
     fault.kind.is_fresh() || fault.kind == Kind::BssFirstWrite
 }
 
-fn claim<'a>(scene: &Scene<'a>, what: &str, faults: Faults<'a>, how: &str) -> Claim<'a> {
-    let [low, _, high] = THP_SAVES;
-    let is_dense = scene.recording.observation.host.thp == "madvise"
-        && filled(scene).is_some_and(|share| share >= WHOLE_SHARE);
-    let cure = || {
-        Proposed::new(how, [low * WHOLE_SHARE, high]).noted("huge pages; memory that is used sparsely grows")
-    };
+/// Whether huge pages are to be asked for, and would be filled.
+fn is_dense(scene: &Scene<'_>) -> bool {
+    scene.recording.observation.host.thp == "madvise"
+        && filled(scene).is_some_and(|share| share >= WHOLE_SHARE)
+}
+
+fn claim<'a>(what: &str, faults: Faults<'a>, cure: Option<Proposed>) -> Claim<'a> {
+    let cure = cure.map(|cure| cure.noted("huge pages; memory that is used sparsely grows"));
     Claim {
         what: what.to_owned(),
         early: Some(
@@ -83,7 +89,7 @@ fn claim<'a>(scene: &Scene<'a>, what: &str, faults: Faults<'a>, how: &str) -> Cl
                 .to_owned(),
         ),
         faults,
-        cures: is_dense.then(cure).into_iter().collect(),
+        cures: cure.into_iter().collect(),
         ..Claim::default()
     }
 }
