@@ -73,10 +73,9 @@ fn only_cures_of_a_mechanism_that_the_first_run_shows_are_tried_and_keep_what_th
     let (status, advice) =
         advised(&["--runs", "5", "--max-rss-increase", "400", "--", &program, "unmaps", "400"], &[]);
     assert_eq!((status, &advice["mechanisms"][0]["id"]), (Some(0), &"own_mapping".into()), "{advice}");
-    assert!(
-        has_arm(&advice, "run --mappings=recycle") && arms(&advice).len() == 2,
-        "no other acts: {advice}"
-    );
+    let acts = |score: &&Value| score["arm"]["name"].as_str().unwrap().starts_with("run --mappings");
+    assert!(has_arm(&advice, "run --mappings=recycle"), "{advice}");
+    assert!(arms(&advice)[1..].iter().all(acts), "no other acts: {advice}");
 }
 
 #[test]
