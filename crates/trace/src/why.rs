@@ -59,10 +59,10 @@ use given::{Caller, Given};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
-/// Share of the CPU time, or of the run for waits, from which on a mechanism is worth a trial.
-pub const TRIED_FROM: f64 = 0.02;
 /// The same for a mechanism that slows other threads: its waits are a part of what they lose.
 const SHOWN_OF_OTHERS: f64 = 0.0025;
+/// Share of the CPU time, or of the run for waits, from which on a mechanism is worth a trial.
+pub const TRIED_FROM: f64 = 0.02;
 /// From this share of the CPU time on a start is not passed over.
 const MUCH: f64 = 0.1;
 /// Most of them that are shown.

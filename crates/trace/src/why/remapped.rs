@@ -29,12 +29,10 @@ pub(super) const RULE: Rule = Rule {
             if maker.owner != Owner::Program || maker.calls < MAPPINGS {
                 continue;
             }
-            let of_maker = |kinds: &[Kind]| {
-                let is_its = |index: usize| scene.given.made_by[index] == Some(number);
-                scene.faults_of(|index, fault| kinds.contains(&fault.kind) && is_its(index))
-            };
             let claim = |kinds: &[Kind], what: &str, how: &str| {
-                let (these, faults) = of_maker(kinds);
+                let is_its = |index: usize| scene.given.made_by[index] == Some(number);
+                let (these, faults) =
+                    scene.faults_of(|index, fault| kinds.contains(&fault.kind) && is_its(index));
                 (faults > 0.0).then(|| Claim {
                     what: format!("{what} is mapped anew for each piece of work"),
                     faults: Faults::These(these),
