@@ -53,6 +53,13 @@ static void advise_a_chunk(void) {
     for (int i = 0; i < 150; i++) take(chunk, 4 * MIB), madvise(chunk, 4 * MIB, MADV_DONTNEED);
 }
 
+/* Taken once each, and kept. */
+static void chunks_kept(void) {
+    for (int i = 0; i < 150; i++) take(map_base(2 * MIB), 2 * MIB);
+}
+
+static void table_kept(void) { touch(map_base(400 * MIB), 400 * MIB, 1); }
+
 static void populate_a_round(void) {
     for (int i = 0; i < 60; i++) munmap(map(8 * MIB, MAP_PRIVATE | MAP_POPULATE, -1), 8 * MIB);
 }
@@ -145,6 +152,16 @@ static void shared_file(void) {
     touch(map(300 * MIB, MAP_SHARED, of), 300 * MIB, 1);
 }
 
+static void shared_a_message(void) {
+    for (int i = 0; i < 150; i++) {
+        int of = memfd_create("message", 0);
+        if (ftruncate(of, 2 * MIB)) exit(3);
+        char *p = map(2 * MIB, MAP_SHARED, of);
+        take(p, 2 * MIB);
+        munmap(p, 2 * MIB), close(of);
+    }
+}
+
 /* ---- others wait ---- */
 
 static volatile int is_over;
@@ -234,11 +251,14 @@ static void filled_by_zeroes(void) { is_zero = 1, filled(20000); }
 
 int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } programs[] = {
-        {"map-a-chunk", map_a_chunk}, {"advise-a-chunk", advise_a_chunk}, {"populate-a-round", populate_a_round},
-        {"populate-too-early", populate_too_early}, {"child-writes", child_writes}, {"snapshot", snapshot}, {"fork-and-end", fork_and_end},
-        {"fork-and-execute", fork_and_execute}, {"file-read", file_read}, {"file-copied", file_copied}, {"cold-in-order", cold_in_order},
-        {"cold-at-random", cold_at_random}, {"shared", shared}, {"shared-file", shared_file}, {"writer-protects", writer_protects},
-        {"writer-forbids", writer_forbids}, {"victim", victim}, {"victim-of-more", victim_of_more}, {"filled-by-copies", filled_by_copies},
+        {"map-a-chunk", map_a_chunk}, {"advise-a-chunk", advise_a_chunk}, {"chunks-kept", chunks_kept},
+        {"table-kept", table_kept}, {"populate-a-round", populate_a_round},
+        {"populate-too-early", populate_too_early}, {"child-writes", child_writes}, {"snapshot", snapshot},
+        {"fork-and-end", fork_and_end}, {"fork-and-execute", fork_and_execute}, {"file-read", file_read},
+        {"file-copied", file_copied}, {"cold-in-order", cold_in_order}, {"cold-at-random", cold_at_random},
+        {"shared", shared}, {"shared-file", shared_file}, {"shared-a-message", shared_a_message},
+        {"writer-protects", writer_protects}, {"writer-forbids", writer_forbids}, {"victim", victim},
+        {"victim-of-more", victim_of_more}, {"filled-by-copies", filled_by_copies},
         {"filled-by-zeroes", filled_by_zeroes}};
     for (size_t at = 0; at < sizeof programs / sizeof *programs; at++)
         if (count > 1 && !strcmp(words[1], programs[at].name)) return programs[at].run(), 0;
