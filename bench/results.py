@@ -349,15 +349,6 @@ def lab_claims():
     ])
 
 
-def lab_unjudged():
-    """Statements by document and reason."""
-    rows = {}
-    for row in sorted(verdicts()[2], key=lambda row: row["document"]):
-        document = " ".join(row["document"].replace(",", "").split()[:3]) + " ..."
-        rows.setdefault((document, row["why"].split("; ")[0]), []).append(short_quote(row["quote"], 45).replace("|", "\\|"))
-    return table("document, statements, why they are not judged here", [[document, " / ".join(quotes), why] for (document, why), quotes in rows.items()])
-
-
 # README.md
 
 def readme_run():
@@ -386,7 +377,7 @@ def screen(name):
 TABLES = {function.__name__.replace("_", "-"): function for function in (
     run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, grep_queries, grep_random, grep_service,
     threads, grep_threads, phases,
-    kernel_tests, kernel_limits, lab_counts, lab_claims, lab_unjudged, readme_run, readme_cost, readme_check)} | {
+    kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, readme_check)} | {
     "screen-stat": lambda: screen("stat"), "screen-advise": lambda: screen("advise")}
 
 
