@@ -141,14 +141,6 @@ const KNOBS: [Knob; 12] = [
         acts_on: &["allocator", "oversize"],
         is_beyond_faults: false,
     },
-    Knob {
-        heap: "mimalloc",
-        name: "mimalloc, kept",
-        what: "mimalloc gives nothing back",
-        variables: &[("MIMALLOC_PURGE_DELAY", "-1")],
-        acts_on: &["allocator", "oversize"],
-        is_beyond_faults: false,
-    },
 ];
 
 /// The settings that these mechanisms suggest, each once; then the first ones of all mechanisms together, if they differ;
