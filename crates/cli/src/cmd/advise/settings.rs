@@ -49,7 +49,7 @@ struct Knob {
     is_beyond_faults: bool,
 }
 
-const KNOBS: [Knob; 12] = [
+const KNOBS: [Knob; 11] = [
     Knob {
         heap: "Java",
         name: "Java, large start",
