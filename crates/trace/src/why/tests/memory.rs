@@ -174,6 +174,10 @@ fn blocks_beyond_jemallocs_classes_are_purged_at_once() {
         "{large:?}"
     );
     assert_eq!(first_of(purges(MIB)).id, "allocator_purge");
+    let mut inside = purges(MIB);
+    inside.stacks.modules[1].path = "/site-packages/duckdb.so".into();
+    inside.stacks.frames[1].names[0].function = "duckdb_je_extent_dalloc_wrapper".into();
+    assert_eq!(first_of(inside).id, "allocator_purge");
     let mut prefixed = purges(MIB);
     let mark = crate::recording::Mark {
         file: "/opt/libjemalloc.so.2".into(),
