@@ -18,6 +18,7 @@ mod rounds;
 mod run;
 mod stat;
 mod status;
+mod symbolize;
 mod timeline;
 mod top;
 mod trace_file;
@@ -60,6 +61,7 @@ enum Verb {
     Timeline(timeline::Args),
     Diff(diff::Args),
     Export(export::Args),
+    Symbolize(symbolize::Args),
     Top(top::Args),
     Advise(advise::Args),
     Run(run::Args),
@@ -112,6 +114,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),
+        Verb::Symbolize(args) => symbolize::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
         Verb::Diff(args) => diff::run(args),
