@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::trace_file;
-use faultless_console::{Failure, Outcome, sink::Sink};
+use faultless_console::{Outcome, sink::Sink};
 use faultless_prof::symbols::debug_files::{self, Wanted};
 use faultless_prof::symbols::name_recording;
 use faultless_trace::file::{Line, Writer};

@@ -87,6 +87,7 @@ fn parquet(recording: &Recording) -> Vec<(&'static str, [f64; 3])> {
                 sums[at] += match field {
                     Field::Double(number) => *number,
                     Field::Long(number) => *number as f64,
+                    Field::Null => 0.0,
                     field => panic!("{}: {name}: {field}", table.name()),
                 };
             }
