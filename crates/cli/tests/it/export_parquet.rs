@@ -109,7 +109,7 @@ fn the_tables_of_a_real_recording_add_up_to_its_report() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let words = ["record", "-o", "real", "--", FAULTLESS, "workload", "--quiet", "churn"];
+    let words = ["record", "-o", "real", "--", FAULTLESS, "workload", "--quiet", "temporaries"];
     let out = Command::new(FAULTLESS).args(words).current_dir(folder.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     adds_up(folder.path(), "real");

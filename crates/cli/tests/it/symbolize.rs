@@ -128,7 +128,7 @@ fn a_trace_without_names_is_named_from_a_folder_of_debug_files() {
     recorded.is_named("bare", "in place");
     let mut report = Command::new(FAULTLESS);
     report.args(["report", "--by", "site", "bare"]).current_dir(recorded.folder.path());
-    assert!(text(&report.output().unwrap().stdout).contains("fill_it"), "the views use them");
+    assert!(text(&report.output().unwrap().stdout).contains("touch"), "the views use them");
 }
 
 /// A server of the debuginfod protocol on this machine, with one file; and the requests that it gets.

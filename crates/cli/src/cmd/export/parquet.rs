@@ -16,6 +16,7 @@ use faultless_trace::recording::Recording;
 /// Where runs of many machines are told apart.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Parquet")]
+#[group(skip)]
 pub(super) struct Args {
     /// Service that the program belongs to [default: the program's name]
     #[arg(long, value_name = "NAME")]
