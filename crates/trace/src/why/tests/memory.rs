@@ -174,6 +174,10 @@ fn blocks_beyond_jemallocs_classes_are_purged_at_once() {
         "{large:?}"
     );
     assert_eq!(first_of(purges(MIB)).id, "allocator_purge");
+    let mut inside = purges(MIB);
+    inside.stacks.modules[1].path = "/site-packages/duckdb.so".into();
+    inside.stacks.frames[1].names[0].function = "duckdb_je_extent_dalloc_wrapper".into();
+    assert_eq!(first_of(inside).id, "allocator_purge");
     let mut prefixed = purges(MIB);
     let mark = crate::recording::Mark {
         file: "/opt/libjemalloc.so.2".into(),
@@ -204,6 +208,21 @@ fn blocks_of_numpy_and_of_node_are_told_from_others() {
     assert_eq!(blocks("/numpy/_core/_multiarray_umath.so", "x"), "numpy_temporaries");
     assert_eq!(blocks("/usr/bin/node", "v8::internal::BackingStore::~BackingStore()"), "v8_buffers");
     assert_eq!(blocks("/bin/x", "x"), "block_above_mmap_threshold");
+}
+
+#[test]
+fn memory_that_a_mapping_hides_is_given_back_by_that_mapping_and_not_by_the_one_that_commits_again() {
+    const OVER: u64 = 0x32;
+    let over = |prot| call(Call::Mmap, [AT, MIB, prot, OVER], AT);
+    let mut events = vec![over(READ_WRITE)];
+    for _ in 0..4 {
+        events.extend(touches(AT, 0..64));
+        events.extend([over(NONE), over(READ_WRITE)]);
+    }
+    let (_, given) = given(&recording(mapped(events)));
+    let [giver] = &given.givers[..] else { panic!("{:?}", given.givers) };
+    assert_eq!((giver.calls, giver.resident_bytes), (4, (4 * 64 * PAGE) as f64));
+    assert_eq!(given.causes.iter().flatten().count(), 3 * 64, "all but the first touches");
 }
 
 #[test]
