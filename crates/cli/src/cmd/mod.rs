@@ -115,7 +115,11 @@ fn is_program(word: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
     let is_path = word.as_encoded_bytes().contains(&b'/');
-    if is_path { Path::new(word).is_file() } else { folders.into_iter().any(|folder| folder.join(word).is_file()) }
+    if is_path {
+        Path::new(word).is_file()
+    } else {
+        folders.into_iter().any(|folder| folder.join(word).is_file())
+    }
 }
 
 /// Runs the chosen verb.

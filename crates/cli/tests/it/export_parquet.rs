@@ -109,7 +109,7 @@ fn the_tables_of_a_real_recording_add_up_to_its_report() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let words = ["record", "-o", "real", "--", FAULTLESS, "workload", "--quiet", "temporaries"];
+    let words = ["record", "-o", "real", "--", FAULTLESS, "workload", "--quiet", "touch-once", "--mib=64"];
     let out = Command::new(FAULTLESS).args(words).current_dir(folder.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     adds_up(folder.path(), "real");
@@ -193,7 +193,7 @@ fn duckdb_answers_the_questions_of_the_documentation() {
         );
     }
     let count = "import duckdb\nprint(*[duckdb.sql(f\"SELECT count(DISTINCT run) FROM \
-                 read_parquet('fleet/{table}/**/*.parquet', hive_partitioning = true)\").fetchone()[0] \
+                 read_parquet('fleet/{table}/**/*.parquet', hive_partitioning = true)\").fetchall()[0][0] \
                  for table in ['runs', 'kinds', 'sites', 'samples', 'frames']])";
     assert_eq!(duckdb(&traces.path(""), count).as_deref(), Some("2 2 2 2 2\n"));
 }
