@@ -13,6 +13,7 @@ use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
 use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::observation::Record;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::{Group, Sites};
@@ -120,11 +121,14 @@ impl Table {
 /// A hash of what tells this recording from every other: who ran what, when and for how long.
 fn id(recording: &Recording, host: &str) -> String {
     let (header, usage) = (&recording.header, &recording.observation.usage);
-    let numbers = [header.begin_unix_ms, header.begin_ns, usage.wall_ns, usage.user_ns, usage.system_ns];
-    let first = recording.observation.records.first().map_or(0, |record| u64::from(record.pid));
+    let records = &recording.observation.records;
+    let end = |record: Option<&Record>| record.map_or([0; 2], |record| [record.time_ns, record.pid.into()]);
+    let begin = [header.begin_unix_ms, header.begin_ns, records.len() as u64];
+    let numbers = [&begin[..], &end(records.first()), &end(records.last())].concat();
+    let used = [usage.wall_ns, usage.user_ns, usage.system_ns];
     let texts = header.command.iter().map(String::as_str).chain([host, &header.host.kernel]);
     let bytes = texts.flat_map(|text| text.bytes().chain([0]));
-    let numbers = numbers.into_iter().chain([first]).flat_map(u64::to_le_bytes);
+    let numbers = numbers.into_iter().chain(used).flat_map(u64::to_le_bytes);
     format!("{:032x}", fnv1a(bytes.chain(numbers)))
 }
 

@@ -55,7 +55,7 @@ fn types_and_nulls_are_those_of_the_documentation() {
     let recording = recording();
     let run = Run::new(&recording, "here", None).unwrap();
     for table in Table::ALL {
-        let section = text.split(&format!("### {}:", table.name())).nth(1).expect(table.name());
+        let section = text.split(&format!("### {}:", table.name())).nth(1).unwrap();
         let section = section.split("\n#").next().unwrap();
         let mut documented = Vec::new();
         for line in section.lines().filter(|line| line.starts_with("| `")) {
