@@ -41,6 +41,9 @@ DEBUG FILES
   debuginfod's clients keep it. What a server sends is kept where these clients
   look for it: DEBUGINFOD_CACHE_PATH, else ~/.cache/debuginfod_client.
 
+  Of a server that speaks https only, debuginfod-find(1) fetches into the same
+  folder: debuginfod-find debuginfo BUILDID
+
   To make one for a program of yours:
     objcopy --only-keep-debug program program.debug
     readelf -n program                           # prints its build id

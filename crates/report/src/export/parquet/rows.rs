@@ -161,7 +161,7 @@ pub(super) fn mechanisms(run: &Run<'_>) -> io::Result<Vec<u8>> {
         column("time_ns", move |row: &Mechanism| cpu_ns(row).value),
         column("high_ns", move |row: &Mechanism| cpu_ns(row).high),
         column("wait_ns", |row: &Mechanism| row.fault_wait_ns),
-        column("calls_ns", |row: &Mechanism| row.call_ns),
+        column("calls_ns", |row: &Mechanism| row.call_ns.unwrap_or(0.0)),
         column("cure", |row: &Mechanism| cure(row).map(|cure| words(&cure.how))),
         column("saves_low_ns", move |row: &Mechanism| saves(row, |ns| ns.low)),
         column("saves_high_ns", move |row: &Mechanism| saves(row, |ns| ns.high)),
