@@ -97,6 +97,8 @@ pub(crate) struct StackOptions {
     pub(crate) allocations: Option<Allocations>,
     /// Names of earlier recordings.
     pub(crate) names: Option<NameCache>,
+    /// Files are left without names.
+    pub(crate) leaves_files: bool,
 }
 
 /// What was copied from the rings.
@@ -144,9 +146,9 @@ impl Drain {
 
     /// The same for buffers whose samples hold stacks.
     pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: u32, options: StackOptions) -> Self {
-        let StackOptions { cpu_hertz, allocations, names } = options;
+        let StackOptions { cpu_hertz, allocations, names, leaves_files } = options;
         let stacks = StackState {
-            unwinder: Unwinder::new(names),
+            unwinder: Unwinder::new(names, leaves_files),
             kernel: KernelStacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),

@@ -46,7 +46,7 @@ mod write_cost;
 
 use faultless_trace::observation::Observation;
 
-pub use facts::host;
+pub use facts::{host, host_name};
 pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until, not_started};

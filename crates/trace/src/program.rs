@@ -233,7 +233,7 @@ mod tests {
         let mut recording = Recording::default();
         recording.observation.records = maps.iter().map(|name| record(map(name))).collect();
         for (at, (path, function)) in frames.iter().enumerate() {
-            recording.stacks.modules.push(Module { path: (*path).to_owned(), build_id: None });
+            recording.stacks.modules.push(Module { path: (*path).to_owned(), ..Module::default() });
             let name = Name { function: (*function).to_owned(), ..Name::default() };
             let module = Some(at as u32);
             recording.stacks.frames.push(Frame { module, names: vec![name], ..Frame::default() });

@@ -18,6 +18,7 @@ mod rounds;
 mod run;
 mod stat;
 mod status;
+mod symbolize;
 mod timeline;
 mod top;
 mod trace_file;
@@ -61,6 +62,7 @@ enum Verb {
     Timeline(timeline::Args),
     Diff(diff::Args),
     Export(export::Args),
+    Symbolize(symbolize::Args),
     Top(top::Args),
     Advise(advise::Args),
     Run(run::Args),
@@ -113,7 +115,11 @@ fn is_program(word: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
     let is_path = word.as_encoded_bytes().contains(&b'/');
-    if is_path { Path::new(word).is_file() } else { folders.into_iter().any(|folder| folder.join(word).is_file()) }
+    if is_path {
+        Path::new(word).is_file()
+    } else {
+        folders.into_iter().any(|folder| folder.join(word).is_file())
+    }
 }
 
 /// Runs the chosen verb.
@@ -129,6 +135,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),
+        Verb::Symbolize(args) => symbolize::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
         Verb::Diff(args) => diff::run(args),
