@@ -107,7 +107,7 @@ static void forks(int children, char *const program[]) {
     }
 }
 
-static void fork_and_end(void) { forks(25, NULL); }
+static void fork_and_end(void) { forks(60, NULL); }
 static void fork_and_execute(void) { forks(25, (char *[]){"/bin/true", NULL}); }
 
 /* ---- files and shared memory ---- */

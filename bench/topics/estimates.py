@@ -64,8 +64,9 @@ def programs():
     found |= jobs
     found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {jobs[name]}" for name in ("temporaries", "small temporaries", "bursts", "chunk-pipeline")}
     scripts = {name.split(".")[0]: f"./python {name}" for name in SOURCES if name.endswith(".py")}
-    found |= scripts | {"array": "./python array.py 4", "parse": "./python parse.py", "analysis": "./python analysis.py"}
-    found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {scripts[name]}" for name in ("vectors", "images", "bytes", "texts")}
+    scripts |= {name: f"./python {name}.py" for name in ("parse", "analysis")}
+    found |= scripts | {"array": "./python array.py 4"}
+    found |= {f"{name}, jemalloc at once": f"{AT_ONCE} {JEMALLOC} {scripts[name]}" for name in ("vectors", "images", "bytes", "texts", "matrices", "analysis", "parse")}
     found |= {"buffers": "node buffers.js", "objects": "node objects.js", "slices": "./slices", "slices, limit": "GOMEMLIMIT=30MiB ./slices",
               "java lists": "java -Xmx400m Lists.java", "gcc": "gcc -O1 -c functions.c -o /dev/null", "words": "./words",
               "sort": "sort -S 64M some.txt", "sqlite3": "sqlite3 :memory: '.read table.sql'"}

@@ -44,7 +44,7 @@ PROGRAMS_WITH = [
     Program("arena-messages", "arena_trimmed", "./by_malloc arena-messages"),
     Program("arena-lists", "arena_trimmed", "./by_malloc arena-lists", ("mmap_lock_writer",)),
     Program("jemalloc-no-decay", "allocator_purge", f"{JEMALLOC} {NO_DECAY} ./by_malloc churn"),
-    Program("mimalloc-no-delay", "allocator_purge", f"{MIMALLOC} MIMALLOC_PURGE_DELAY=0 ./by_malloc churn"),
+    Program("mimalloc-no-delay", "allocator_purge", f"{MIMALLOC} MIMALLOC_PURGE_DELAY=0 MIMALLOC_DECOMMIT_DELAY=0 ./by_malloc churn"),
     Program("jemalloc-oversize", "oversize_blocks", f"{JEMALLOC} ./by_malloc oversize"),
     Program("jemalloc-oversize-more", "oversize_blocks", f"{JEMALLOC} ./by_malloc oversize-more"),
     Program("doubling", "growth_by_copy", "./by_malloc doubling", ("first_touch",)),

@@ -165,12 +165,10 @@ def take_check(to):
 
 @topic("screens")
 def take_screens(to):
-    """* what the README shows: `stat` and `advise` on a script of NumPy expressions"""
+    """* what the README shows: `advise` on a script of NumPy expressions"""
     shutil.copy(f"{PROGRAMS}/analysis.py", ".")
     # Ends here without NumPy.
     output(["./python", "analysis.py"])
-    output([to.faultless, "stat", "-o", "stat.txt", "--", "./python", "analysis.py"])
-    to.store_file("stat.txt", "stat.txt")
     to.keep("advise.txt", "advise", "--", "./python", "analysis.py")
 
 

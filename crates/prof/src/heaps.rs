@@ -44,7 +44,9 @@ pub fn of_file(name: &str, file: &File) -> Vec<Mark> {
         if constants.has("mimalloc: warning: ") || short.starts_with("libmimalloc") {
             let version =
                 of_name(short, "libmimalloc.so.").or(constants.has("page_full_retain").then(|| "3".into()));
-            add("mimalloc", version, None);
+            // Before 2.1 the delay has another name.
+            let is_old = !constants.has("purge_delay") && constants.has("decommit_delay");
+            add("mimalloc", version, is_old.then(|| "MIMALLOC_DECOMMIT_DELAY".to_owned()));
         }
         if constants.has("tcmalloc: large alloc") || short.starts_with("libtcmalloc") {
             add("tcmalloc", constants.after("gperftools "), None);

@@ -150,10 +150,15 @@ impl Space {
         bytes
     }
 
+    fn is_resident(&self, (begin, end): (u64, u64)) -> bool {
+        self.resident.range(begin..end).next().is_some()
+    }
+
     /// The mapping is gone.
     fn unmap(&mut self, begin: u64, end: u64) {
         self.made.cut(begin, end);
         self.advised.cut(begin, end);
+        self.populated.cut(begin, end);
     }
 
     /// The kernel populated a range.
@@ -332,7 +337,9 @@ impl Replay<'_> {
                 space.move_pages(args[0], args[1].min(args[2]), to as u64);
             }
             let (given, made) = ranges(&mut space, call, args, result);
-            if let Some((begin, end)) = given {
+            // A mapping over addresses without memory gives none back: a runtime commits what it uncommitted.
+            let is_given = |range: &(u64, u64)| call != Call::Mmap || space.is_resident(*range);
+            if let Some((begin, end)) = given.filter(is_given) {
                 self.give(&mut space, seen, (owner.or_python(end - begin), label.clone()), (begin, end));
             }
             if let Some((begin, end)) = made {

@@ -54,7 +54,7 @@ pub(super) const RULE: Rule = Rule {
                     ]
                 }
                 "mimalloc" if givers.iter().any(|(_, giver)| giver.call == Call::Madvise) => {
-                    vec![Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept), keep]
+                    vec![Proposed::set(super::purge::mimalloc_variable(scene), "10000", kept), keep]
                 }
                 _ => vec![keep],
             };

@@ -26,7 +26,11 @@ pub(super) const RULE: Rule = Rule {
             "what is freed stays for up to 10 s; where all is freed at once it is purged all the same",
             "jemalloc 5, TUNING.md; measured",
         ],
-        ["MIMALLOC_PURGE_DELAY=10000", "the same, ms", "mimalloc 2.1 and later, readme"],
+        [
+            "MIMALLOC_PURGE_DELAY=10000, before 2.1 MIMALLOC_DECOMMIT_DELAY",
+            "the same, ms",
+            "mimalloc, readme and options.c",
+        ],
         ["TCMALLOC_RELEASE_RATE=0", "never gives back", "gperftools, docs/tcmalloc.html"],
     ],
     find: |scene| {
@@ -47,6 +51,11 @@ pub(super) fn jemalloc_variable(scene: &Scene<'_>, givers: &[(u32, &Caller)]) ->
     scene.variable("jemalloc").unwrap_or(usual).to_owned()
 }
 
+/// The variable that delays mimalloc's purges.
+pub(super) fn mimalloc_variable<'a>(scene: &'a Scene<'_>) -> &'a str {
+    scene.variable("mimalloc").unwrap_or("MIMALLOC_PURGE_DELAY")
+}
+
 fn claim(scene: &Scene<'_>, name: &str, givers: &[(u32, &Caller)]) -> Option<Claim<'static>> {
     let kept = super::kept_bytes(givers);
     // What an allocator unmaps at once has no delay.
@@ -57,7 +66,7 @@ fn claim(scene: &Scene<'_>, name: &str, givers: &[(u32, &Caller)]) -> Option<Cla
             Proposed::keeps("keep such blocks in the program: the allocator unmaps them at once", kept)
         }
         "jemalloc" => Proposed::set(&jemalloc_variable(scene, givers), KEEPS, kept),
-        "mimalloc" => Proposed::set("MIMALLOC_PURGE_DELAY", "10000", kept),
+        "mimalloc" => Proposed::set(mimalloc_variable(scene), "10000", kept),
         "tcmalloc" => Proposed::set("TCMALLOC_RELEASE_RATE", "0", kept),
         _ => Proposed::keeps("a longer delay in the allocator's settings", kept),
     };

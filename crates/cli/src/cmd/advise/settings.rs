@@ -49,7 +49,7 @@ struct Knob {
     is_beyond_faults: bool,
 }
 
-const KNOBS: [Knob; 12] = [
+const KNOBS: [Knob; 11] = [
     Knob {
         heap: "Java",
         name: "Java, large start",
@@ -138,14 +138,6 @@ const KNOBS: [Knob; 12] = [
         name: "jemalloc, 10 s",
         what: "jemalloc keeps what is freed for 10 s, large blocks included",
         variables: &[("MALLOC_CONF", "oversize_threshold:0,dirty_decay_ms:10000,muzzy_decay_ms:10000")],
-        acts_on: &["allocator", "oversize"],
-        is_beyond_faults: false,
-    },
-    Knob {
-        heap: "mimalloc",
-        name: "mimalloc, kept",
-        what: "mimalloc gives nothing back",
-        variables: &[("MIMALLOC_PURGE_DELAY", "-1")],
         acts_on: &["allocator", "oversize"],
         is_beyond_faults: false,
     },

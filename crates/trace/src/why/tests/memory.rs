@@ -207,6 +207,21 @@ fn blocks_of_numpy_and_of_node_are_told_from_others() {
 }
 
 #[test]
+fn memory_that_a_mapping_hides_is_given_back_by_that_mapping_and_not_by_the_one_that_commits_again() {
+    const OVER: u64 = 0x32;
+    let over = |prot| call(Call::Mmap, [AT, MIB, prot, OVER], AT);
+    let mut events = vec![over(READ_WRITE)];
+    for _ in 0..4 {
+        events.extend(touches(AT, 0..64));
+        events.extend([over(NONE), over(READ_WRITE)]);
+    }
+    let (_, given) = given(&recording(mapped(events)));
+    let [giver] = &given.givers[..] else { panic!("{:?}", given.givers) };
+    assert_eq!((giver.calls, giver.resident_bytes), (4, (4 * 64 * PAGE) as f64));
+    assert_eq!(given.causes.iter().flatten().count(), 3 * 64, "all but the first touches");
+}
+
+#[test]
 fn the_java_heap_is_known_by_who_mapped_it() {
     let mut events = vec![mmap(AT, 64 * MIB, READ_WRITE, PRIVATE)];
     events.extend(touches(AT, 0..200));
