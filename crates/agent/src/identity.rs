@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn containers_and_pods_of_all_runtimes_are_found() {
         let short = &ID[..12];
-        let container = |path| {
+        let container = |path: &str| {
             let [service, _, container, pod] = of(path);
             assert_eq!((service.as_str(), container.as_str()), (short, ID), "{path}");
             pod
