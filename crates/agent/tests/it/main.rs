@@ -8,6 +8,7 @@ mod deploy;
 mod flags;
 mod groups;
 mod push;
+mod real;
 mod scrape;
 
 use std::hint::black_box;

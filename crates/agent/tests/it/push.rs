@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::agent::{Agent, until};
 
 /// A receiver that answers with these statuses, the last one for good. It hands over the unpacked bodies.
-struct Collector {
-    url: String,
-    taken: Receiver<(u16, String, Vec<u8>)>,
+pub(crate) struct Collector {
+    pub(crate) url: String,
+    pub(crate) taken: Receiver<(u16, String, Vec<u8>)>,
 }
 
 impl Collector {
-    fn start(statuses: &[u16]) -> Self {
+    pub(crate) fn start(statuses: &[u16]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (send, taken) = channel();
