@@ -137,24 +137,28 @@ def start_agent(args):
     sys.exit("the agent did not start")
 
 
-def compared(node, args, address):
-    """Seconds of one workload: by the agent, and by `faultless stat` of the same work beside the same load."""
+def compared(node, args, address, folder):
+    """Seconds a fault of one workload: by the agent, and by `faultless stat`, in turns beside the same load."""
     group = node.parent / "known"
     group.mkdir()
     words = [node.load, "50000", str(args.known_s)]
-    touched = subprocess.run(words, preexec_fn=join(group), capture_output=True, text=True, check=True)
+    touched, stat = 0, []
+    for _ in range(args.rounds):
+        known = subprocess.run(words, preexec_fn=join(group), capture_output=True, text=True, check=True)
+        touched += int(known.stdout)
+        out = os.path.join(folder, "stat.json")
+        subprocess.run([args.faultless, "stat", "--json", "-o", out, "--", *words], check=True, stdout=subprocess.DEVNULL)
+        with open(out, encoding="utf-8") as file:
+            stat.append(json.load(file))
     time.sleep(args.interval * 2)
     scrape = metrics(address)
-    found = {
-        "touched": int(touched.stdout),
-        "faults": total(scrape, "faultless_page_faults_total", "/known\""),
-        "seconds": total(scrape, "faultless_fault_seconds_total", "/known\""),
-    }
     remove(group)
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
-        subprocess.run([args.faultless, "stat", "--json", "-o", out.name, "--", *words], check=True, stdout=subprocess.DEVNULL)
-        found["stat"] = json.load(out)
-    return found
+    faults = total(scrape, "faultless_page_faults_total", '/known"')
+    agent_ns = total(scrape, "faultless_fault_seconds_total", '/known"') / max(faults, 1) * 1e9
+    each = [round(run["time"]["seconds"]["value"] / run["usage"]["minor_faults"] * 1e9) for run in stat]
+    stat_ns = sum(run["time"]["seconds"]["value"] for run in stat) / sum(run["usage"]["minor_faults"] for run in stat) * 1e9
+    found = {"touched": touched, "faults": faults, "faults_ratio": faults / touched}
+    return {**found, "agent_ns": agent_ns, "stat_ns": stat_ns, "stat_each_ns": each, "seconds_ratio": agent_ns / stat_ns}
 
 
 def main():
@@ -167,7 +171,8 @@ def main():
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--faults", type=float, default=100_000, help="a second, of all together")
     parser.add_argument("--interval", type=float, default=15)
-    parser.add_argument("--known-s", type=float, default=40)
+    parser.add_argument("--known-s", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=3, help="of the comparison")
     parser.add_argument("--churn", action="store_true", help="groups that live for 0.3 s, all the while")
     parser.add_argument("--flag", action="append", default=[], help="another flag of the agent, as --flag=--top=8")
     args = parser.parse_args()
@@ -204,11 +209,13 @@ def main():
             "folded": total(last, "faultless_groups", "folded"),
         }
         if args.faultless:
-            result["known"] = compared(node, args, address)
+            result["known"] = compared(node, args, address, folder.name)
         agent.send_signal(signal.SIGTERM)
         result["status"] = agent.wait(20)
         print(json.dumps(result, indent=1))
         is_within = result["cpu_percent"] <= 0.5 and max(resident) <= 64 << 20 and result["status"] == 0
+        if args.faultless:
+            is_within &= abs(result["known"]["seconds_ratio"] - 1) <= 0.1 and abs(result["known"]["faults_ratio"] - 1) <= 0.05
         return 0 if is_within else 1
     finally:
         if agent and agent.poll() is None:
