@@ -32,11 +32,24 @@ impl Agent {
         Self::spawn(command)
     }
 
-    /// Starts it as `nobody`, from a file that nobody may execute.
-    pub(crate) fn start_as_nobody(program: &std::path::Path) -> Self {
+    /// Starts it as `nobody` with these capabilities (as setpriv takes them), from a file that nobody may execute.
+    pub(crate) fn start_as_nobody(program: &std::path::Path, capabilities: Option<&str>) -> Self {
         const NOBODY: u32 = 65534;
-        let mut command = Command::new(program);
-        command.args(QUICK).args(["--listen", "127.0.0.1:0"]).current_dir("/").uid(NOBODY).gid(NOBODY);
+        let mut command = match capabilities {
+            None => {
+                let mut command = Command::new(program);
+                command.uid(NOBODY).gid(NOBODY);
+                command
+            }
+            Some(list) => {
+                let mut command = Command::new("setpriv");
+                let nobody = NOBODY.to_string();
+                command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]);
+                command.args(["--inh-caps", list, "--ambient-caps", list]).arg(program);
+                command
+            }
+        };
+        command.args(QUICK).args(["--listen", "127.0.0.1:0"]).current_dir("/");
         Self::spawn(command)
     }
 

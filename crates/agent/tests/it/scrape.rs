@@ -1,6 +1,7 @@
 //! Scrapes, by the right of root and of nobody, and how other programs read them.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{fs, io::Write};
 
@@ -46,10 +47,11 @@ fn a_scrape_has_names_types_and_counters_that_never_fall() {
     assert_eq!(agent.get("/", "").status, 200);
 }
 
-#[test]
-fn nobody_counts_too_and_hears_what_is_missing() {
+/// The program where nobody may execute it; `None`, noted, for who can't become nobody.
+fn for_nobody() -> Option<(tempfile::TempDir, PathBuf)> {
     if faultless_os::host::user().0 != 0 {
-        return faultless_wants::missing_feature("root", "only root becomes nobody");
+        faultless_wants::missing_feature("root", "only root becomes nobody");
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("faultless-agent");
@@ -57,7 +59,13 @@ fn nobody_counts_too_and_hears_what_is_missing() {
     for path in [folder.path(), &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let agent = Agent::start_as_nobody(&program);
+    Some((folder, program))
+}
+
+#[test]
+fn nobody_counts_too_and_hears_what_is_missing() {
+    let Some((_folder, program)) = for_nobody() else { return };
+    let agent = Agent::start_as_nobody(&program, None);
     let metrics = agent.poll();
     check(&metrics);
     // Whether nobody may time faults of the whole machine is a setting: perf_event_paranoid below 0.
@@ -65,6 +73,22 @@ fn nobody_counts_too_and_hears_what_is_missing() {
     if timed == Some(0.0) {
         assert_eq!(metrics.get("faultless_timed_faults"), Some(0.0));
     }
+}
+
+#[test]
+fn with_one_capability_nobody_times_faults_as_root_does() {
+    let Some((_folder, program)) = for_nobody() else { return };
+    if !faultless_wants::program("setpriv", "util-linux") {
+        return;
+    }
+    let times = |agent: &Agent| agent.poll().sum("faultless_agent_source", &["fault pairs"]) == Some(1.0);
+    if !times(&Agent::start(&[])) {
+        return faultless_wants::missing_feature(
+            "perf events of the whole machine",
+            "root may not open them",
+        );
+    }
+    assert!(times(&Agent::start_as_nobody(&program, Some("+perfmon"))));
 }
 
 #[test]
