@@ -16,7 +16,7 @@ mod programs;
 use std::process::ExitCode;
 
 use faultless_console::{conclude, program};
-use programs::{GREP, INDEX, LAB};
+use programs::{AGENT, GREP, INDEX, LAB};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -25,5 +25,5 @@ fn main() -> ExitCode {
         faultless_os::spawn::heed_ignored_interrupts();
         cmd::run(args)
     };
-    conclude(program::start_named(&words, &[LAB, GREP, INDEX]).and_then(|()| cmd::parse(words)).and_then(run))
+    conclude(program::start_named(&words, &[LAB, GREP, INDEX, AGENT]).and_then(|()| cmd::parse(words)).and_then(run))
 }

@@ -1,10 +1,13 @@
-//! The programs behind `faultless lab`, `faultless grep` and `faultless index`. Each replaces this process.
+//! The programs behind `faultless lab`, `grep`, `index` and `agent`. Each replaces this process.
 
 use faultless_console::program::Program;
 
 /// `faultless-lab`.
 pub(crate) const LAB: Program =
     Program { verb: "lab", file: "faultless-lab", name: "faultless-lab", package: "crates/lab" };
+/// `faultless-agent`.
+pub(crate) const AGENT: Program =
+    Program { verb: "agent", file: "faultless-agent", name: "faultless-agent", package: "crates/agent" };
 /// `faultless-grep`.
 pub(crate) const GREP: Program =
     Program { verb: "grep", file: "faultless-grep", name: "faultless-grep", package: "crates/grep" };

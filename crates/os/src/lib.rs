@@ -11,6 +11,8 @@ pub mod balloon;
 mod bare;
 pub mod call;
 pub mod caller;
+#[cfg(feature = "profiler")]
+pub mod cgroups;
 pub mod close;
 pub mod counters;
 pub mod environment;

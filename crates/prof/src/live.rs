@@ -79,6 +79,8 @@ pub struct Task {
     pub tid: u32,
     /// Its name.
     pub name: String,
+    /// When it began, in clock ticks since boot: tells it from a later one with the same number.
+    pub began: u64,
     /// Minor and major faults.
     pub faults: u64,
     /// The major ones.
@@ -124,6 +126,8 @@ pub enum Threads {
 pub struct Live {
     whole: bool,
     root: Option<u32>,
+    /// Whether code is sampled and the busiest processes' memory is followed.
+    explains: bool,
     /// It is a command of ours, which the events watch from its start.
     started: bool,
     child: Option<Child>,
@@ -157,6 +161,15 @@ impl Live {
     /// Watches all processes.
     pub fn of_system() -> Self {
         let mut live = Self::new(None, false);
+        let cpus = live.cpus.clone();
+        live.open(Watched::Machine(&cpus));
+        live.begin()
+    }
+
+    /// Watches all processes for counts, times and prices alone: no sites, nobody's memory. Beside a poll, that
+    /// costs only the bursts.
+    pub fn of_system_counts() -> Self {
+        let mut live = Self { explains: false, period: t::LIVE_PERIOD_NONE, ..Self::new(None, false) };
         let cpus = live.cpus.clone();
         live.open(Watched::Machine(&cpus));
         live.begin()
@@ -201,6 +214,7 @@ impl Live {
         Self {
             whole: root.is_none(),
             root,
+            explains: true,
             started,
             child: None,
             exit: None,
@@ -392,6 +406,9 @@ impl Live {
     /// Follows the memory of the busiest processes; the least busy make room. `processes` has the busiest
     /// first.
     fn follow(&mut self, processes: &[Change], seconds: f64) {
+        if !self.explains {
+            return;
+        }
         self.followed.retain(|one| self.tasks.runs(one.pid()));
         let rank = |pid| processes.iter().position(|change| change.pid == pid).unwrap_or(usize::MAX);
         for change in processes.iter().take(t::LIVE_FOLLOWED) {
@@ -424,6 +441,7 @@ impl Live {
             tid: change.tid,
             fault_ns: minor as f64 * self.prices.of(change.pid),
             name: change.name,
+            began: change.began,
             faults: change.faults,
             major_faults: change.major_faults,
             cpu_ns: change.cpu_ns,

@@ -271,6 +271,8 @@ pub(crate) const NAMING_THREADS_MAX: usize = 4;
 /// Live view: sampling period of stacks (faults per stack) while the whole machine is watched. It is a prime,
 /// so it does not run in step with a loop. A program that only faults loses 1 to 3 % (measured).
 pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
+/// The same where no sample is wanted: longer than any machine counts.
+pub(crate) const LIVE_PERIOD_NONE: u64 = 1 << 60;
 /// The same for one program. A program that only faults loses 5 to 12 %; one with few faults still gets sites.
 pub(crate) const LIVE_PERIOD_PROGRAM: u64 = 37;
 /// Most threads of a process that are watched, times processors: each takes six descriptors, and the usual hard limit

@@ -78,6 +78,9 @@ enum Verb {
     /// Make the database that `grep` searches, and keep it up to date [program: faultless-grep].
     #[command(disable_help_flag = true)]
     Index(Words),
+    /// Watch a whole machine for Prometheus or OpenTelemetry [program: faultless-agent].
+    #[command(disable_help_flag = true)]
+    Agent(Words),
     #[command(
         after_help = "EXAMPLES\n  faultless man | man -l -\n  faultless man --dir ~/.local/share/man/man1"
     )]
@@ -141,6 +144,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Diff(args) => diff::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Lab(words) => programs::LAB.start(&words),
+        Verb::Agent(words) => programs::AGENT.start(&words),
         Verb::Grep(words) => programs::GREP.start(&words),
         Verb::Index(words) => programs::INDEX.start(&words),
         Verb::Man(args) => man::man(args, Args::command()),

@@ -1,4 +1,4 @@
-//! `faultless lab`, `faultless grep` and `faultless index` become other programs. Guards against words that
+//! `faultless lab`, `grep`, `index` and `agent` become other programs. Guards against words that
 //! are parsed twice, an installed program that is not found, and a missing one that is not named.
 
 use std::fs;
@@ -31,11 +31,13 @@ fn a_program_beside_this_one_is_started_with_all_words_as_they_are() {
     let folder = alone();
     write_program(&folder.path().join("faultless-grep"));
     write_program(&folder.path().join("faultless-lab"));
+    write_program(&folder.path().join("faultless-agent"));
     for (words, said) in [
         (&["grep", "--help", "-e", "update"][..], "faultless-grep --help -e update\n"),
         (&["grep"], "faultless-grep\n"),
         (&["index", "update", "--json"], "faultless-grep update --json\n"),
         (&["lab", "--nonsense"], "faultless-lab --nonsense\n"),
+        (&["agent", "--interval", "x"], "faultless-agent --interval x\n"),
         (&["help", "lab"], "faultless-lab --help\n"),
     ] {
         assert_eq!(run(folder.path(), "/bin:/usr/bin", words), (Some(7), said.into(), String::new()));
@@ -69,7 +71,9 @@ fn a_program_in_place_of_a_verb_is_led_to_advise() {
 #[test]
 fn a_program_that_is_not_installed_is_named_with_the_command_that_installs_it() {
     let folder = alone();
-    for (verb, package) in [("lab", "crates/lab"), ("grep", "crates/grep"), ("index", "crates/grep")] {
+    let programs =
+        [("lab", "crates/lab"), ("grep", "crates/grep"), ("index", "crates/grep"), ("agent", "crates/agent")];
+    for (verb, package) in programs {
         let (code, out, said) = run(folder.path(), "/nowhere", &[verb, "x"]);
         assert_eq!((code, out.as_str(), said.lines().count()), (Some(2), "", 1), "{said}");
         assert!(
@@ -83,10 +87,10 @@ fn a_program_that_is_not_installed_is_named_with_the_command_that_installs_it() 
 fn help_and_the_manual_name_all_programs() {
     let folder = alone();
     let help = run(folder.path(), "/nowhere", &["--help"]).1;
-    assert!(["lab", "grep", "index"].iter().all(|verb| help.contains(&format!("\n  {verb} "))), "{help}");
+    assert!(["lab", "grep", "index", "agent"].iter().all(|verb| help.contains(&format!("\n  {verb} "))), "{help}");
     let pages = folder.path().join("pages");
     fs::create_dir(&pages).unwrap();
     let (code, _, said) = run(folder.path(), "/nowhere", &["man", "--dir", pages.to_str().unwrap()]);
-    assert_eq!((code, said.lines().count()), (Some(0), 2), "{said}");
+    assert_eq!((code, said.lines().count()), (Some(0), 3), "{said}");
     assert!(pages.join("faultless-lab.1").exists() && pages.join("faultless-stat.1").exists());
 }

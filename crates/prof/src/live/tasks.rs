@@ -15,6 +15,7 @@ pub(super) struct Change {
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) name: String,
+    pub(super) began: u64,
     /// Minor and major ones.
     pub(super) faults: u64,
     pub(super) major_faults: u64,
@@ -116,6 +117,7 @@ fn changed((pid, tid): (u32, u32), before: Option<&Running>, now: &Running, new:
         pid,
         tid,
         name: now.name.clone(),
+        began: now.began,
         faults: now.stat.own_faults().saturating_sub(base.own_faults()),
         major_faults: now.stat.major_faults.saturating_sub(base.major_faults),
         cpu_ns: cpu_ns(&now.stat).saturating_sub(cpu_ns(&base)),

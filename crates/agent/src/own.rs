@@ -1,0 +1,103 @@
+//! What the agent itself takes, and what became of its polls and pushes.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use faultless_os::counters;
+
+/// Shared by all threads.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) polls: AtomicU64,
+    /// CPU time of the last poll with the ticks before it, ns.
+    pub(crate) poll_cpu_ns: AtomicU64,
+    /// Time between polls now, ns.
+    pub(crate) interval_ns: AtomicU64,
+    pub(crate) scrapes: AtomicU64,
+    /// Connections that were turned away or failed.
+    pub(crate) refused_scrapes: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Batches lost because the spool was full.
+    pub(crate) dropped_full: AtomicU64,
+    /// Batches that the receiver will never take.
+    pub(crate) dropped_refused: AtomicU64,
+    /// Batches in the spool, and their bytes.
+    pub(crate) spool: AtomicU64,
+    pub(crate) spool_bytes: AtomicU64,
+    last_poll: Mutex<Instant>,
+}
+
+impl Own {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            polls: zero(),
+            poll_cpu_ns: zero(),
+            interval_ns: zero(),
+            scrapes: zero(),
+            refused_scrapes: zero(),
+            sent: zero(),
+            failed: zero(),
+            dropped_full: zero(),
+            dropped_refused: zero(),
+            spool: zero(),
+            spool_bytes: zero(),
+            last_poll: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Notes a poll.
+    pub(crate) fn polled(&self, cpu_ns: u64, interval: Duration) {
+        self.polls.fetch_add(1, Relaxed);
+        self.poll_cpu_ns.store(cpu_ns, Relaxed);
+        self.interval_ns.store(interval.as_nanos() as u64, Relaxed);
+        if let Ok(mut last) = self.last_poll.lock() {
+            *last = Instant::now();
+        }
+    }
+
+    /// Notes a request that was answered, or was not.
+    pub(crate) fn request(&self, is_answered: bool) {
+        let counter = if is_answered { &self.scrapes } else { &self.refused_scrapes };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// Whether the last poll is not long ago.
+    pub(crate) fn is_healthy(&self) -> bool {
+        /// Intervals without a poll that are not alarming: a machine without memory stops everyone.
+        const INTERVALS: u32 = 3;
+        let interval = Duration::from_nanos(self.interval_ns.load(Relaxed)).max(Duration::from_secs(5));
+        self.last_poll.lock().is_ok_and(|last| last.elapsed() < interval * INTERVALS)
+    }
+}
+
+/// CPU time of this process so far, ns.
+pub(crate) fn cpu_ns() -> u64 {
+    counters::process_cpu_ns()
+}
+
+/// Resident memory of this process, bytes.
+pub(crate) fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * faultless_os::page::size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_cost_is_known_and_a_poll_makes_healthy() {
+        assert!(cpu_ns() > 0 && resident_bytes() > 1 << 20);
+        let own = Own::new();
+        assert!(own.is_healthy(), "it has just begun");
+        own.polled(7, Duration::from_secs(1));
+        *own.last_poll.lock().unwrap() = Instant::now() - Duration::from_secs(14);
+        assert!(own.is_healthy());
+        *own.last_poll.lock().unwrap() = Instant::now() - Duration::from_secs(16);
+        assert!(!own.is_healthy());
+    }
+}

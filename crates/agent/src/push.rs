@@ -1,0 +1,179 @@
+//! Sends each poll to an OTLP receiver, and keeps what it does not take for a while.
+//!
+//! In: metrics. Out: batches over HTTP, from a thread of its own. What the receiver refuses for now is sent again, with
+//! growing pauses. Whatever happens to it, the polls and the scrapes go on.
+
+mod client;
+mod otlp;
+mod proto;
+mod spool;
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use faultless_console::Failure;
+
+use crate::args::Options;
+use crate::board::Board;
+use crate::families::Family;
+use crate::tuning as t;
+use client::{Client, Sent};
+use spool::Spool;
+
+/// The sending side.
+pub(crate) struct Push {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    board: Arc<Board>,
+}
+
+struct Queue {
+    spool: Spool,
+    /// The end of the sending, once it is known.
+    until: Option<Instant>,
+}
+
+impl Push {
+    /// Begins, if a receiver is named.
+    ///
+    /// # Errors
+    /// A file can't be read, or no thread can be started.
+    pub(crate) fn start(options: &Options, board: &Arc<Board>) -> Result<Option<Self>, Failure> {
+        let Some(url) = &options.otlp else { return Ok(None) };
+        let client = Client::new(url, options)?;
+        let spool = Spool::new((options.spool_mib as usize) << 20);
+        let queue = Mutex::new(Queue { spool, until: None });
+        let shared = Arc::new(Shared { queue, changed: Condvar::new(), board: board.clone() });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("push".into()).spawn(move || own.send_all(&client))?;
+        Ok(Some(Self { shared, thread }))
+    }
+
+    /// Queues metrics.
+    pub(crate) fn put(&self, families: &[&Family], time_ns: u64) {
+        // Without memory for it there is nothing to send.
+        let Ok(batch) = packed(&otlp::request(families, time_ns)) else { return };
+        let mut queue = self.shared.lock();
+        let dropped = queue.spool.put(batch);
+        self.shared.board.own.dropped_full.fetch_add(dropped, Relaxed);
+        self.shared.note(&queue);
+        self.shared.changed.notify_all();
+    }
+
+    /// Sends what is left, for a few seconds.
+    pub(crate) fn end(self) {
+        self.shared.lock().until = Some(Instant::now() + t::FLUSH_MAX);
+        self.shared.changed.notify_all();
+        // It ends by that time, and a request that hangs a little later.
+        let begin = Instant::now();
+        while !self.thread.is_finished() && begin.elapsed() < t::FLUSH_MAX + Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts the size of the spool where metrics find it.
+    fn note(&self, queue: &Queue) {
+        self.board.own.spool.store(queue.spool.len() as u64, Relaxed);
+        self.board.own.spool_bytes.store(queue.spool.bytes() as u64, Relaxed);
+    }
+
+    /// Sends batch after batch, until the end is known and has come, or nothing is left.
+    fn send_all(&self, client: &Client) {
+        let own = &self.board.own;
+        let mut pause = t::RETRY_FIRST;
+        let mut is_out = false;
+        while let Some(batch) = self.next() {
+            let sent = client.send(&batch);
+            // Once an outage, not once a batch.
+            let said = match &sent {
+                Sent::Taken if is_out => Some("takes metrics again".to_owned()),
+                Sent::Refused(why) if !is_out => Some(format!("{why}; what it refuses is lost")),
+                Sent::Failed { why, .. } if !is_out => {
+                    Some(format!("{why}; metrics wait, the oldest go first"))
+                }
+                _ => None,
+            };
+            if let Some(said) = said {
+                eprintln!("faultless: {}: {said}", client.url);
+            }
+            is_out = sent != Sent::Taken;
+            let counter = if matches!(sent, Sent::Taken) { &own.sent } else { &own.failed };
+            counter.fetch_add(1, Relaxed);
+            match sent {
+                Sent::Failed { after, .. } => {
+                    self.wait(jittered(after.unwrap_or(pause).min(t::RETRY_MAX)));
+                    pause = (pause * 2).min(t::RETRY_MAX);
+                }
+                Sent::Taken | Sent::Refused(_) => {
+                    let is_lost = matches!(sent, Sent::Refused(_));
+                    own.dropped_refused.fetch_add(u64::from(is_lost), Relaxed);
+                    pause = t::RETRY_FIRST;
+                    let mut queue = self.lock();
+                    queue.spool.remove(&batch);
+                    self.note(&queue);
+                }
+            }
+        }
+    }
+
+    /// The oldest batch, which stays; waits for one. `None` at the end.
+    fn next(&self) -> Option<Arc<Vec<u8>>> {
+        let mut queue = self.lock();
+        loop {
+            let is_over = queue.until.is_some_and(|until| Instant::now() >= until);
+            match queue.spool.first() {
+                _ if is_over => return None,
+                Some(batch) => return Some(batch),
+                None if queue.until.is_some() => return None,
+                None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Waits before the next attempt, but not beyond the end. Once the end is known, attempts follow quickly.
+    fn wait(&self, pause: Duration) {
+        /// Between attempts at the end.
+        const LAST: Duration = Duration::from_millis(500);
+        let until = Instant::now() + pause;
+        let mut queue = self.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = if queue.until.is_some() { left.min(LAST) } else { left };
+            if left.is_zero() {
+                return;
+            }
+            let was_ending = queue.until.is_some();
+            let waited = self.changed.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if was_ending {
+                return;
+            }
+        }
+    }
+}
+
+/// The pause, or up to half of it more or less: a fleet must not return in step.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + fastrand::f64())
+}
+
+fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    use std::io::Write as _;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(bytes)?;
+    packed.finish()
+}

@@ -1,0 +1,185 @@
+//! The agent's loop: polls, counts, publishes, until a signal ends it.
+//!
+//! In: the flags. Out: metrics on the [`Board`] and in the queue of [`Push`]. Nothing that fails later ends it: a
+//! source that the kernel refuses is missing, and its metric says so.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant, SystemTime};
+
+use faultless_console::{Failure, Outcome, emit, reason};
+use faultless_os::cgroups::Groups;
+use faultless_prof::live::{Live, Threads};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::amounts::Amounts;
+use crate::args::Options;
+use crate::board::Board;
+use crate::count::{Count, Program};
+use crate::families::{self, Family, State};
+use crate::ledger::Ledger;
+use crate::machine::Machine;
+use crate::members::Members;
+use crate::own;
+use crate::pace::Pace;
+use crate::push::Push;
+use crate::serve::Server;
+use crate::text::Format;
+use crate::tuning as t;
+
+/// Runs the agent.
+///
+/// # Errors
+/// An address, a file or a flag is wrong: what a user can change. All later failures are survived.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let is_ending = signals()?;
+    let board = Arc::new(Board::new());
+    let server = if options.once { None } else { Some(Server::bind(options)?) };
+    let push = Push::start(options, &board)?;
+    let mut watch = Watch::begin(options, board.clone());
+    if let Some(server) = server {
+        let (scheme, address) = (server.scheme(), server.address()?);
+        server.start(board.clone()).map_err(|error| Failure(format!("no thread: {}", reason(&error))))?;
+        eprintln!(
+            "faultless: {scheme}://{address}/metrics, a poll every {} s",
+            options.interval.as_secs_f64()
+        );
+    }
+    watch.say_sources();
+    while !is_ending.load(SeqCst) {
+        watch.pause(&is_ending);
+        watch.poll(push.as_ref());
+        if options.once {
+            return emit(board.text(Format::Prometheus).as_bytes(), ExitCode::SUCCESS);
+        }
+    }
+    if let Some(push) = push {
+        push.end();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes true with the first request to end. A second one ends the process at once. SIGHUP does nothing: the agent
+/// has no terminal and no file to read again.
+fn signals() -> Result<Arc<AtomicBool>, Failure> {
+    let is_ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register_conditional_default(signal, is_ending.clone())?;
+        signal_hook::flag::register(signal, is_ending.clone())?;
+    }
+    signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
+    Ok(is_ending)
+}
+
+/// All state of the polls.
+struct Watch {
+    live: Live,
+    count: Count,
+    groups: Ledger<Arc<str>>,
+    programs: Ledger<Program>,
+    unseen: Amounts,
+    lost: u64,
+    pace: Pace,
+    board: Arc<Board>,
+    begin_ns: u64,
+    last: Instant,
+    cpu_ns: u64,
+}
+
+impl Watch {
+    fn begin(options: &Options, board: Arc<Board>) -> Self {
+        let top = usize::from(options.top);
+        let live = Live::of_system_counts();
+        let count = Count::new(Members::new(Groups::find()));
+        board.own.interval_ns.store(options.interval.as_nanos() as u64, Relaxed);
+        Self {
+            live,
+            count,
+            groups: Ledger::new(top),
+            programs: Ledger::new(top),
+            unseen: Amounts::default(),
+            lost: 0,
+            pace: Pace::new(options.interval, options.budget),
+            board,
+            begin_ns: unix_ns(),
+            last: Instant::now(),
+            cpu_ns: own::cpu_ns(),
+        }
+    }
+
+    /// Names the sources that are missing, with the remedy.
+    fn say_sources(&self) {
+        if let Some(note) = self.live.notes().iter().find(|note| !note.used) {
+            eprintln!(
+                "faultless: faults can't be timed ({}); each counts at the price measured in the agent",
+                note.note
+            );
+        }
+    }
+
+    /// Sleeps until the next poll is due, with a tick now and then, or until the end.
+    fn pause(&mut self, is_ending: &AtomicBool) {
+        /// A request to end is noticed within this time.
+        const SLICE: Duration = Duration::from_millis(500);
+        let tick = self.pace.interval / t::TICKS;
+        let mut ticked = self.last;
+        loop {
+            let left = self.pace.interval.saturating_sub(self.last.elapsed());
+            if left.is_zero() || is_ending.load(SeqCst) {
+                return;
+            }
+            std::thread::sleep(left.min(SLICE).min(tick));
+            if ticked.elapsed() >= tick {
+                ticked = Instant::now();
+                self.live.tick();
+            }
+        }
+    }
+
+    /// Polls and publishes.
+    fn poll(&mut self, push: Option<&Push>) {
+        let interval = self.live.poll(Threads::No);
+        let round = self.count.round(&interval);
+        let time_ns = unix_ns();
+        self.groups.add(time_ns, round.groups);
+        self.programs.add(time_ns, round.programs);
+        self.unseen += round.unseen;
+        self.lost += interval.lost;
+        let state = State {
+            begin_ns: self.begin_ns,
+            groups: &self.groups,
+            programs: &self.programs,
+            unseen: self.unseen,
+            machine: Machine::now(),
+            price_ns: interval.price_ns,
+            timed: interval.timed,
+            lost: self.lost,
+            cpus: interval.cpus,
+            notes: self.live.notes(),
+        };
+        let families = Arc::new(families::of(&state));
+        self.board.set(families.clone());
+        self.settle();
+        if let Some(push) = push {
+            let own = families::of_agent(&self.board.own);
+            let all: Vec<&Family> = families.iter().chain(&own).collect();
+            push.put(&all, time_ns);
+        }
+    }
+
+    /// Accounts for the interval, and sets the next one.
+    fn settle(&mut self) {
+        let cpu_ns = own::cpu_ns();
+        let took = Duration::from_nanos(cpu_ns - self.cpu_ns);
+        if let Some(said) = self.pace.took(took, self.last.elapsed()) {
+            eprintln!("faultless: {said}");
+        }
+        self.board.own.polled(took.as_nanos() as u64, self.pace.interval);
+        (self.cpu_ns, self.last) = (cpu_ns, Instant::now());
+    }
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
