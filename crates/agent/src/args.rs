@@ -46,6 +46,8 @@ pub(crate) enum Action {
 }
 
 #[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(group = clap::ArgGroup::new("receiver").args(["otlp", "pyroscope"]).multiple(true))]
 pub(crate) struct Options {
     /// Seconds between polls, from 1 to 300.
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = interval)]
@@ -57,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = budget)]
     pub(crate) budget: f64,
     /// Print the metrics of one interval in Prometheus's text format, and end.
-    #[arg(long, conflicts_with_all = ["listen", "otlp"])]
+    #[arg(long, conflicts_with_all = ["listen", "otlp", "pyroscope"])]
     pub(crate) once: bool,
 
     /// Address of /metrics and /healthz. Beyond this machine, a token and TLS are required.
@@ -76,13 +78,16 @@ pub(crate) struct Options {
     /// Push each poll to this OTLP receiver over HTTP, such as http://collector:4318.
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Pushes")]
     pub(crate) otlp: Option<String>,
+    /// Push the functions that touch, from rare samples, to this Pyroscope, such as http://pyroscope:4040.
+    #[arg(long, value_name = "URL", value_parser = url, help_heading = "Pushes")]
+    pub(crate) pyroscope: Option<String>,
     /// Send the token in this file with each push.
-    #[arg(long, value_name = "FILE", requires = "otlp", help_heading = "Pushes")]
+    #[arg(long, value_name = "FILE", requires = "receiver", help_heading = "Pushes")]
     pub(crate) push_token_file: Option<PathBuf>,
     /// Certificates to trust for https, PEM [default: those of the system].
-    #[arg(long, value_name = "FILE", requires = "otlp", help_heading = "Pushes")]
+    #[arg(long, value_name = "FILE", requires = "receiver", help_heading = "Pushes")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Memory for what the receiver has not taken yet. The oldest goes first.
+    /// Memory for what a receiver has not taken yet. The oldest goes first.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Pushes")]
     pub(crate) spool_mib: u32,
 }

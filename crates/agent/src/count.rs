@@ -65,6 +65,11 @@ impl Count {
         Self { members, known, before: Vec::new(), rounds: 0, all: none, seen: none, unseen: none }
     }
 
+    /// The control groups of the last round's processes.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
     /// Counts a round.
     pub(crate) fn round(&mut self, interval: &Interval) -> Round {
         let mut round = Round::default();

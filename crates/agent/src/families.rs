@@ -5,7 +5,7 @@
 //! Names follow Prometheus's conventions: the unit ends the name, and `_total` that of a counter. Formats add both.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use faultless_trace::observation::SourceNote;
 
@@ -14,7 +14,7 @@ use crate::count::Program;
 use crate::identity::{Identity, short};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
-use crate::own::{self, Own};
+use crate::own::{self, Own, Pushed};
 
 /// A metric with all its series.
 #[derive(Clone, Debug)]
@@ -291,9 +291,17 @@ fn of_machine(state: &State<'_>) -> Vec<Family> {
 
 /// The metrics of the agent itself, as of now.
 pub(crate) fn of_agent(own: &Own) -> Vec<Family> {
-    let count = |value: &std::sync::atomic::AtomicU64| Value::Count(value.load(Relaxed));
-    let number =
-        |value: &std::sync::atomic::AtomicU64, unit: f64| Value::Number(value.load(Relaxed) as f64 / unit);
+    let count = |value: &AtomicU64| Value::Count(value.load(Relaxed));
+    let number = |value: &AtomicU64, unit: f64| Value::Number(value.load(Relaxed) as f64 / unit);
+    let receivers = [("otlp", &own.otlp), ("pyroscope", &own.pyroscope)];
+    let pushed = |name: &'static str, parts: &[(&str, fn(&Pushed) -> &AtomicU64)]| {
+        let each = receivers.iter().flat_map(|(receiver, pushed)| {
+            parts.iter().map(move |(part, value)| {
+                point([("receiver", *receiver), (name, *part)], count(value(pushed)))
+            })
+        });
+        each.collect::<Vec<_>>()
+    };
     vec![
         gauge(
             "faultless_agent_build_info",
@@ -337,33 +345,30 @@ pub(crate) fn of_agent(own: &Own) -> Vec<Family> {
         ),
         counter(
             "faultless_agent_pushes",
-            "Attempts to push a batch.",
+            "Attempts to push a batch to a receiver.",
             Unit::None,
-            vec![
-                point([("result", "sent")], count(&own.sent)),
-                point([("result", "failed")], count(&own.failed)),
-            ],
+            pushed("result", &[("sent", |pushed| &pushed.sent), ("failed", |pushed| &pushed.failed)]),
         ),
         counter(
             "faultless_agent_dropped_batches",
             "Batches lost: the spool was full, or the receiver refused them for good.",
             Unit::None,
-            vec![
-                point([("reason", "full")], count(&own.dropped_full)),
-                point([("reason", "refused")], count(&own.dropped_refused)),
-            ],
+            pushed(
+                "reason",
+                &[("full", |pushed| &pushed.dropped_full), ("refused", |pushed| &pushed.dropped_refused)],
+            ),
         ),
         gauge(
             "faultless_agent_spool_batches",
-            "Batches that wait.",
+            "Batches that wait for a receiver.",
             Unit::None,
-            vec![alone(number(&own.spool, 1.0))],
+            pushed("", &[("", |pushed| &pushed.spool)]),
         ),
         gauge(
             "faultless_agent_spool",
             "Memory of the batches that wait.",
             Unit::Bytes,
-            vec![alone(number(&own.spool_bytes, 1.0))],
+            pushed("", &[("", |pushed| &pushed.spool_bytes)]),
         ),
     ]
 }

@@ -61,6 +61,11 @@ impl Members {
         path
     }
 
+    /// The control group of a process of the last round.
+    pub(crate) fn last(&self, pid: u32) -> Option<&Arc<str>> {
+        self.members.get(&pid).map(|member| &member.path)
+    }
+
     /// Ends a round: who did not run in it is forgotten.
     pub(crate) fn end_round(&mut self) {
         let round = self.round;

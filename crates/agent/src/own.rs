@@ -1,7 +1,7 @@
 //! What the agent itself takes, and what became of its polls and pushes.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use faultless_os::counters;
@@ -17,6 +17,15 @@ pub(crate) struct Own {
     pub(crate) scrapes: AtomicU64,
     /// Connections that were turned away or failed.
     pub(crate) refused_scrapes: AtomicU64,
+    /// What became of pushes, by receiver.
+    pub(crate) otlp: Arc<Pushed>,
+    pub(crate) pyroscope: Arc<Pushed>,
+    last_poll: Mutex<Instant>,
+}
+
+/// What became of the pushes to a receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Pushed {
     pub(crate) sent: AtomicU64,
     pub(crate) failed: AtomicU64,
     /// Batches lost because the spool was full.
@@ -26,7 +35,6 @@ pub(crate) struct Own {
     /// Batches in the spool, and their bytes.
     pub(crate) spool: AtomicU64,
     pub(crate) spool_bytes: AtomicU64,
-    last_poll: Mutex<Instant>,
 }
 
 impl Own {
@@ -38,12 +46,8 @@ impl Own {
             interval_ns: zero(),
             scrapes: zero(),
             refused_scrapes: zero(),
-            sent: zero(),
-            failed: zero(),
-            dropped_full: zero(),
-            dropped_refused: zero(),
-            spool: zero(),
-            spool_bytes: zero(),
+            otlp: Arc::default(),
+            pyroscope: Arc::default(),
             last_poll: Mutex::new(Instant::now()),
         }
     }

@@ -1,30 +1,48 @@
-//! Sends each poll to an OTLP receiver, and keeps what it does not take for a while.
+//! Sends each poll to receivers, and keeps what they do not take for a while.
 //!
-//! In: metrics. Out: batches over HTTP, from a thread of its own. What the receiver refuses for now is sent again, with
+//! In: metrics for OTLP, sites for Pyroscope. Out: batches over HTTP, from a thread for each receiver. What the receiver refuses for now is sent again, with
 //! growing pauses. Whatever happens to it, the polls and the scrapes go on.
 
 mod client;
+mod folded;
 mod otlp;
 mod proto;
 mod spool;
 
-use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use faultless_console::Failure;
+use faultless_prof::live::Interval;
 
 use crate::args::Options;
-use crate::board::Board;
-use crate::families::Family;
+use crate::families::{self, Family};
+use crate::members::Members;
+use crate::own::{Own, Pushed};
 use crate::tuning as t;
 use client::{Client, Sent};
 use spool::Spool;
 
-/// The sending side.
-pub(crate) struct Push {
+/// All receivers that were named.
+pub(crate) struct Receivers {
+    otlp: Option<Push>,
+    pyroscope: Option<Push>,
+}
+
+/// What is sent in one request.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// Comes after the receiver's URL.
+    target: String,
+    kind: &'static str,
+    is_gzip: bool,
+    bytes: Vec<u8>,
+}
+
+/// The sending side of a receiver.
+struct Push {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -32,7 +50,7 @@ pub(crate) struct Push {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    board: Arc<Board>,
+    pushed: Arc<Pushed>,
 }
 
 struct Queue {
@@ -41,38 +59,68 @@ struct Queue {
     until: Option<Instant>,
 }
 
-impl Push {
-    /// Begins, if a receiver is named.
+impl Receivers {
+    /// Begins to send to those that are named.
     ///
     /// # Errors
     /// A file can't be read, or no thread can be started.
-    pub(crate) fn start(options: &Options, board: &Arc<Board>) -> Result<Option<Self>, Failure> {
-        let Some(url) = &options.otlp else { return Ok(None) };
-        let client = Client::new(url, options)?;
-        let spool = Spool::new((options.spool_mib as usize) << 20);
-        let queue = Mutex::new(Queue { spool, until: None });
-        let shared = Arc::new(Shared { queue, changed: Condvar::new(), board: board.clone() });
-        let own = shared.clone();
-        let thread = std::thread::Builder::new().name("push".into()).spawn(move || own.send_all(&client))?;
-        Ok(Some(Self { shared, thread }))
+    pub(crate) fn start(options: &Options, own: &Own) -> Result<Self, Failure> {
+        let start = |url: &Option<String>, pushed: &Arc<Pushed>| {
+            url.as_deref().map(|url| Push::start(url, options, pushed)).transpose()
+        };
+        let otlp = start(&options.otlp, &own.otlp)?;
+        Ok(Self { otlp, pyroscope: start(&options.pyroscope, &own.pyroscope)? })
     }
 
-    /// Queues metrics.
-    pub(crate) fn put(&self, families: &[&Family], time_ns: u64) {
-        // Without memory for it there is nothing to send.
-        let Ok(batch) = packed(&otlp::request(families, time_ns)) else { return };
-        let mut queue = self.shared.lock();
-        let dropped = queue.spool.put(batch);
-        self.shared.board.own.dropped_full.fetch_add(dropped, Relaxed);
-        self.shared.note(&queue);
-        self.shared.changed.notify_all();
+    /// Queues metrics, as far as somebody wants them.
+    pub(crate) fn put_metrics(&self, families: &[Family], own: &Own, time_ns: u64) {
+        let Some(otlp) = &self.otlp else { return };
+        let of_agent = families::of_agent(own);
+        let all: Vec<&Family> = families.iter().chain(&of_agent).collect();
+        otlp.put(otlp::batch(&all, time_ns));
+    }
+
+    /// Queues the sites of an interval that ends now.
+    pub(crate) fn put_sites(&self, interval: &Interval, members: &Members, time_ns: u64) {
+        let Some(pyroscope) = &self.pyroscope else { return };
+        folded::batches(interval, members, time_ns).into_iter().for_each(|batch| pyroscope.put(batch));
     }
 
     /// Sends what is left, for a few seconds.
     pub(crate) fn end(self) {
+        let pushes: Vec<Push> = self.otlp.into_iter().chain(self.pyroscope).collect();
+        pushes.iter().for_each(Push::begin_end);
+        pushes.into_iter().for_each(Push::end);
+    }
+}
+
+impl Push {
+    fn start(url: &str, options: &Options, pushed: &Arc<Pushed>) -> Result<Self, Failure> {
+        let client = Client::new(url, options)?;
+        let spool = Spool::new((options.spool_mib as usize) << 20);
+        let queue = Mutex::new(Queue { spool, until: None });
+        let shared = Arc::new(Shared { queue, changed: Condvar::new(), pushed: pushed.clone() });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("push".into()).spawn(move || own.send_all(&client))?;
+        Ok(Self { shared, thread })
+    }
+
+    fn put(&self, batch: Batch) {
+        let mut queue = self.shared.lock();
+        let dropped = queue.spool.put(batch);
+        self.shared.pushed.dropped_full.fetch_add(dropped, Relaxed);
+        self.shared.note(&queue);
+        self.shared.changed.notify_all();
+    }
+
+    fn begin_end(&self) {
         self.shared.lock().until = Some(Instant::now() + t::FLUSH_MAX);
         self.shared.changed.notify_all();
-        // It ends by that time, and a request that hangs a little later.
+    }
+
+    /// Waits for the end, which has begun.
+    fn end(self) {
+        // The thread ends by that time, and a request that hangs a little later.
         let begin = Instant::now();
         while !self.thread.is_finished() && begin.elapsed() < t::FLUSH_MAX + Duration::from_secs(1) {
             std::thread::sleep(Duration::from_millis(10));
@@ -87,13 +135,13 @@ impl Shared {
 
     /// Puts the size of the spool where metrics find it.
     fn note(&self, queue: &Queue) {
-        self.board.own.spool.store(queue.spool.len() as u64, Relaxed);
-        self.board.own.spool_bytes.store(queue.spool.bytes() as u64, Relaxed);
+        self.pushed.spool.store(queue.spool.len() as u64, Relaxed);
+        self.pushed.spool_bytes.store(queue.spool.bytes() as u64, Relaxed);
     }
 
     /// Sends batch after batch, until the end is known and has come, or nothing is left.
     fn send_all(&self, client: &Client) {
-        let own = &self.board.own;
+        let own = &self.pushed;
         let mut pause = t::RETRY_FIRST;
         let mut is_out = false;
         while let Some(batch) = self.next() {
@@ -131,7 +179,7 @@ impl Shared {
     }
 
     /// The oldest batch, which stays; waits for one. `None` at the end.
-    fn next(&self) -> Option<Arc<Vec<u8>>> {
+    fn next(&self) -> Option<Arc<Batch>> {
         let mut queue = self.lock();
         loop {
             let is_over = queue.until.is_some_and(|until| Instant::now() >= until);
@@ -169,11 +217,4 @@ impl Shared {
 /// The pause, or up to half of it more or less: a fleet must not return in step.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64())
-}
-
-fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    use std::io::Write as _;
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(bytes)?;
-    packed.finish()
 }

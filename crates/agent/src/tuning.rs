@@ -40,6 +40,8 @@ pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(10);
 
 /// Batches kept for an absent receiver. With the usual interval that is an hour.
 pub(crate) const SPOOL_BATCHES_MAX: usize = 240;
+/// Services whose functions are pushed in a round, those with most samples: bounds the requests.
+pub(crate) const PROFILES_MAX: usize = 20;
 /// Longest time for one push.
 pub(crate) const PUSH_MAX: Duration = Duration::from_secs(10);
 /// First and longest pause after a failed push. It doubles, and varies by half so that a fleet does not return in step.

@@ -1,6 +1,6 @@
 //! The agent's loop: polls, counts, publishes, until a signal ends it.
 //!
-//! In: the flags. Out: metrics on the [`Board`] and in the queue of [`Push`]. Nothing that fails later ends it: a
+//! In: the flags. Out: metrics on the [`Board`] and in the queues of [`Receivers`]. Nothing that fails later ends it: a
 //! source that the kernel refuses is missing, and its metric says so.
 
 use std::process::ExitCode;
@@ -17,13 +17,13 @@ use crate::amounts::Amounts;
 use crate::args::Options;
 use crate::board::Board;
 use crate::count::{Count, Program};
-use crate::families::{self, Family, State};
+use crate::families::{self, State};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::members::Members;
 use crate::own;
 use crate::pace::Pace;
-use crate::push::Push;
+use crate::push::Receivers;
 use crate::serve::Server;
 use crate::text::Format;
 use crate::tuning as t;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let is_ending = signals()?;
     let board = Arc::new(Board::new());
     let server = if options.once { None } else { Some(Server::bind(options)?) };
-    let push = Push::start(options, &board)?;
+    let receivers = Receivers::start(options, &board.own)?;
     let mut watch = Watch::begin(options, board.clone());
     if let Some(server) = server {
         let (scheme, address) = (server.scheme(), server.address()?);
@@ -49,14 +49,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
     watch.say_sources();
     while !is_ending.load(SeqCst) {
         watch.pause(&is_ending);
-        watch.poll(push.as_ref());
+        watch.poll(&receivers);
         if options.once {
             return emit(board.text(Format::Prometheus).as_bytes(), ExitCode::SUCCESS);
         }
     }
-    if let Some(push) = push {
-        push.end();
-    }
+    receivers.end();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,7 +88,7 @@ struct Watch {
 impl Watch {
     fn begin(options: &Options, board: Arc<Board>) -> Self {
         let top = usize::from(options.top);
-        let live = Live::of_system_counts();
+        let live = Live::of_system_for_long(options.pyroscope.is_some());
         let count = Count::new(Members::new(Groups::find()));
         board.own.interval_ns.store(options.interval.as_nanos() as u64, Relaxed);
         Self {
@@ -138,7 +136,7 @@ impl Watch {
     }
 
     /// Polls and publishes.
-    fn poll(&mut self, push: Option<&Push>) {
+    fn poll(&mut self, receivers: &Receivers) {
         let interval = self.live.poll(Threads::No);
         let round = self.count.round(&interval);
         let time_ns = unix_ns();
@@ -161,11 +159,8 @@ impl Watch {
         let families = Arc::new(families::of(&state));
         self.board.set(families.clone());
         self.settle();
-        if let Some(push) = push {
-            let own = families::of_agent(&self.board.own);
-            let all: Vec<&Family> = families.iter().chain(&own).collect();
-            push.put(&all, time_ns);
-        }
+        receivers.put_metrics(&families, &self.board.own, time_ns);
+        receivers.put_sites(&interval, self.count.members(), time_ns);
     }
 
     /// Accounts for the interval, and sets the next one.

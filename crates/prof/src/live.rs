@@ -126,8 +126,8 @@ pub enum Threads {
 pub struct Live {
     whole: bool,
     root: Option<u32>,
-    /// Whether code is sampled and the busiest processes' memory is followed.
-    explains: bool,
+    /// Whether the busiest processes' memory is followed.
+    follows: bool,
     /// It is a command of ours, which the events watch from its start.
     started: bool,
     child: Option<Child>,
@@ -166,10 +166,12 @@ impl Live {
         live.begin()
     }
 
-    /// Watches all processes for counts, times and prices alone: no sites, nobody's memory. Beside a poll, that
-    /// costs only the bursts.
-    pub fn of_system_counts() -> Self {
-        let mut live = Self { explains: false, period: t::LIVE_PERIOD_NONE, ..Self::new(None, false) };
+    /// Watches all processes for long: counts, times and prices, and nobody's memory. `samples` asks for sites too, from
+    /// rare samples and with little time for names. Beside a poll that costs only the bursts.
+    pub fn of_system_for_long(samples: bool) -> Self {
+        let period = if samples { t::LIVE_PERIOD_LONG } else { t::LIVE_PERIOD_NONE };
+        let mut live = Self { follows: false, period, ..Self::new(None, false) };
+        live.names.budget_ns = t::LIVE_NAMES_LONG_NS;
         let cpus = live.cpus.clone();
         live.open(Watched::Machine(&cpus));
         live.begin()
@@ -214,7 +216,7 @@ impl Live {
         Self {
             whole: root.is_none(),
             root,
-            explains: true,
+            follows: true,
             started,
             child: None,
             exit: None,
@@ -406,7 +408,7 @@ impl Live {
     /// Follows the memory of the busiest processes; the least busy make room. `processes` has the busiest
     /// first.
     fn follow(&mut self, processes: &[Change], seconds: f64) {
-        if !self.explains {
+        if !self.follows {
             return;
         }
         self.followed.retain(|one| self.tasks.runs(one.pid()));

@@ -271,6 +271,8 @@ pub(crate) const NAMING_THREADS_MAX: usize = 4;
 /// Live view: sampling period of stacks (faults per stack) while the whole machine is watched. It is a prime,
 /// so it does not run in step with a loop. A program that only faults loses 1 to 3 % (measured).
 pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
+/// The same where a machine is watched for months: 100,000 faults a second make 150 samples in 15 s.
+pub(crate) const LIVE_PERIOD_LONG: u64 = 9_973;
 /// The same where no sample is wanted: longer than any machine counts.
 pub(crate) const LIVE_PERIOD_NONE: u64 = 1 << 60;
 /// The same for one program. A program that only faults loses 5 to 12 %; one with few faults still gets sites.
@@ -301,6 +303,10 @@ pub(crate) const LIVE_SITES_MAX: usize = 200;
 /// Time for new names in one interval, ns, so that the view stays responsive. A large file takes most of it
 /// once.
 pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
+/// The same where a machine is watched for months.
+pub(crate) const LIVE_NAMES_LONG_NS: u64 = 10_000_000;
+/// Most names that are kept. Then all are forgotten, and the symbol tables behind them.
+pub(crate) const LIVE_NAMES_MAX: usize = 10_000;
 /// Most processes whose threads are read, busiest first. Reading a thread takes about 20 us.
 pub(crate) const LIVE_THREADED: usize = 8;
 /// Most mappings copied for forked processes while perf.data is read: about 1 GiB. A build of an hour copies

@@ -8,6 +8,7 @@ use faultless_console::{Failure, reason};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
+use super::Batch;
 use crate::args::Options;
 use crate::secrets::{self, Token};
 use crate::tuning as t;
@@ -46,9 +47,7 @@ impl Client {
     /// # Errors
     /// A token or certificates can't be read.
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, Failure> {
-        const PATH: &str = "/v1/metrics";
-        let url = url.trim_end_matches('/');
-        let url = if url.ends_with(PATH) { url.to_owned() } else { format!("{url}{PATH}") };
+        let url = url.trim_end_matches('/').to_owned();
         let token = options.push_token_file.as_deref().map(Token::read).transpose()?;
         let mut config = Agent::config_builder()
             .timeout_global(Some(t::PUSH_MAX))
@@ -64,14 +63,19 @@ impl Client {
         Ok(Self { agent: Agent::new_with_config(config.build()), url, token })
     }
 
-    /// Sends a gzipped request.
-    pub(super) fn send(&self, batch: &[u8]) -> Sent {
-        let mut request = self.agent.post(&self.url);
-        request = request.header("Content-Type", "application/x-protobuf").header("Content-Encoding", "gzip");
+    /// Sends a batch.
+    pub(super) fn send(&self, batch: &Batch) -> Sent {
+        // A user may give the whole URL of OTLP.
+        let url = self.url.strip_suffix(&batch.target).unwrap_or(&self.url);
+        let mut request =
+            self.agent.post(format!("{url}{}", batch.target)).header("Content-Type", batch.kind);
+        if batch.is_gzip {
+            request = request.header("Content-Encoding", "gzip");
+        }
         if let Some(token) = &self.token {
             request = request.header("Authorization", token.header());
         }
-        match request.send(batch) {
+        match request.send(&batch.bytes) {
             Ok(response) => {
                 let after = response.headers().get("retry-after");
                 judged(response.status().as_u16(), after.and_then(|after| after.to_str().ok()))

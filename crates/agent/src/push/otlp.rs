@@ -3,8 +3,13 @@
 //! Names: `faultless.page_faults` here is `faultless_page_faults_total` in Prometheus, as its OTLP receiver and the
 //! collector's exporter translate names, units and sums.
 
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use prost::Message;
 
+use super::Batch;
 use super::proto::{
     AnyValue, Data, ExportMetricsServiceRequest, Gauge, KeyValue, Metric, Number, NumberDataPoint, Resource,
     ResourceMetrics, Scope, ScopeMetrics, Sum,
@@ -13,8 +18,16 @@ use crate::families::{Family, Kind, Point, Value};
 
 const CUMULATIVE: i32 = 2;
 
-/// The bytes of a request with metrics as of a time, ns since 1970.
-pub(super) fn request(families: &[&Family], time_ns: u64) -> Vec<u8> {
+/// Metrics as of a time, ns since 1970.
+pub(super) fn batch(families: &[&Family], time_ns: u64) -> Batch {
+    let plain = request(families, time_ns);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    // A vector takes every write.
+    let bytes = packed.write_all(&plain).and_then(|()| packed.finish()).unwrap_or_default();
+    Batch { target: "/v1/metrics".into(), kind: "application/x-protobuf", is_gzip: true, bytes }
+}
+
+fn request(families: &[&Family], time_ns: u64) -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION");
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let attributes = [

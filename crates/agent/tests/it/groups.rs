@@ -48,16 +48,10 @@ impl Group {
         shell.envs(environment.iter().map(|(name, value)| (*name, value))).spawn().unwrap()
     }
 
-    /// Runs the workload that touches `pages` in each of so many rounds, then rests.
+    /// Runs [`load`] in it.
     fn touch(&self, pages: usize, rounds: usize, rest_s: u64) -> Child {
-        let own = std::env::current_exe().unwrap();
-        let numbers = [
-            ("LOAD_PAGES", pages.to_string()),
-            ("LOAD_ROUNDS", rounds.to_string()),
-            ("LOAD_REST_S", rest_s.to_string()),
-            ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072".into()),
-        ];
-        self.run(&format!("exec {} --exact touch --ignored -q", own.display()), &numbers)
+        let (program, environment) = workload(pages, rounds, rest_s);
+        self.run(&format!("exec {program}"), &environment)
     }
 
     fn faults(&self, metrics: &Metrics) -> Option<f64> {
@@ -79,6 +73,26 @@ impl Drop for Group {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Starts the workload that touches `pages` in each of so many rounds, then rests.
+pub(crate) fn load(pages: usize, rounds: usize, rest_s: u64) -> Child {
+    let (program, environment) = workload(pages, rounds, rest_s);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {program}")]).stdout(Stdio::null()).envs(environment).spawn().unwrap()
+}
+
+/// Its command for the shell, and its environment.
+fn workload(pages: usize, rounds: usize, rest_s: u64) -> (String, [(&'static str, String); 4]) {
+    let own = std::env::current_exe().unwrap();
+    let environment = [
+        ("LOAD_PAGES", pages.to_string()),
+        ("LOAD_ROUNDS", rounds.to_string()),
+        ("LOAD_REST_S", rest_s.to_string()),
+        // Each round maps its memory anew.
+        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072".into()),
+    ];
+    (format!("{} --exact touch --ignored -q", own.display()), environment)
 }
 
 /// Whether every fault maps one base page.

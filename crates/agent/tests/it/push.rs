@@ -24,7 +24,10 @@ impl Collector {
                 let status = if statuses.len() > 1 { statuses.pop().unwrap() } else { statuses[0] };
                 let Some((head, body)) = receive(stream, status) else { continue };
                 let mut plain = Vec::new();
-                flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).unwrap();
+                match head.to_lowercase().contains("content-encoding: gzip") {
+                    true => drop(flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).unwrap()),
+                    false => plain = body,
+                }
                 if send.send((status, head, plain)).is_err() {
                     return;
                 }
@@ -91,7 +94,7 @@ fn what_is_refused_for_now_comes_again_and_what_is_refused_for_good_is_counted()
     until("a batch after the refused one", || collector.taken.recv().unwrap().0 == 200);
     let metrics = agent.scrape();
     assert_eq!(metrics.sum("faultless_agent_dropped_batches_total", &["refused"]), Some(1.0));
-    assert_eq!(metrics.sum("faultless_agent_pushes_total", &["failed"]), Some(2.0));
+    assert_eq!(metrics.sum("faultless_agent_pushes_total", &["otlp", "failed"]), Some(2.0));
 }
 
 #[test]
@@ -101,11 +104,34 @@ fn without_a_receiver_batches_wait_within_bounds_and_scrapes_go_on() {
     let mut agent = Agent::start(&["--otlp", &format!("http://{free}"), "--spool-mib", "1"]);
     assert!(agent.says("metrics wait").contains("refused"), "it says why, once");
     until("waiting batches", || {
-        agent.scrape().get("faultless_agent_spool_batches").is_some_and(|batches| batches >= 3.0)
+        agent.scrape().sum("faultless_agent_spool_batches", &["otlp"]).is_some_and(|batches| batches >= 3.0)
     });
     let metrics = agent.scrape();
-    assert!(metrics.get("faultless_agent_spool_bytes").is_some_and(|bytes| bytes <= (1 << 20) as f64));
-    assert!(metrics.sum("faultless_agent_pushes_total", &["failed"]).is_some_and(|failed| failed >= 1.0));
+    assert!(
+        metrics.sum("faultless_agent_spool_bytes", &["otlp"]).is_some_and(|bytes| bytes <= (1 << 20) as f64)
+    );
+    assert!(
+        metrics.sum("faultless_agent_pushes_total", &["otlp", "failed"]).is_some_and(|failed| failed >= 1.0)
+    );
     agent.signal("TERM");
     assert_eq!(agent.ended(), Some(0), "an absent receiver does not keep it");
+}
+
+#[test]
+fn pyroscope_gets_the_functions_of_each_service() {
+    let collector = Collector::start(&[200]);
+    let agent = Agent::start(&["--pyroscope", &collector.url]);
+    if agent.scrape().sum("faultless_agent_source", &["stacks of faults"]) == Some(0.0) {
+        return faultless_wants::missing_feature("perf events of the whole machine", "no stacks of faults");
+    }
+    // Something that faults often enough for one in ten thousand.
+    let mut load = crate::groups::load(25_000, 40, 0);
+    let (_, head, body) = collector.taken.recv().unwrap();
+    assert!(load.wait().unwrap().success());
+    assert!(head.starts_with("POST /ingest?name=faultless.faults%7Bservice_name%3D"), "{head}");
+    let text = String::from_utf8(body).unwrap();
+    for line in text.lines() {
+        let (stack, faults) = line.rsplit_once(' ').unwrap();
+        assert!(stack.contains(';') && faults.parse::<u64>().unwrap() >= 9_973, "{line}");
+    }
 }

@@ -69,6 +69,9 @@ impl Names {
     /// Begins a new interval. Mappings of running processes are read again when needed; the others are
     /// forgotten.
     pub(super) fn begin_interval(&mut self, runs: impl Fn(u32) -> bool) {
+        if self.functions.len() > t::LIVE_NAMES_MAX {
+            *self = Self { budget_ns: self.budget_ns, ..Self::new() };
+        }
         self.maps.retain(|pid, _| runs(*pid));
         self.maps.values_mut().for_each(|maps| maps.stale = true);
         self.until_ns = now_ns().saturating_add(self.budget_ns);
