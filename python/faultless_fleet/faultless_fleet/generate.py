@@ -29,7 +29,7 @@ BITS = 12
 FAULT_LOG_SD = 0.5
 MACHINES = {"thp": "madvise", "is_guest": True}
 # Bytes a row on disk, measured; what is stated before anything is written.
-BYTES = {"runs": 160, "kinds": 25, "sites": 30, "mechanisms": 50, "samples": 10.5, "frames": 0.1, "prices": 15}
+BYTES = {"runs": 70, "kinds": 27, "sites": 32, "mechanisms": 52, "samples": 13.9, "frames": 0.7, "prices": 35}
 ARROW = {"STRING": pyarrow.string(), "BIGINT": pyarrow.int64(), "INT": pyarrow.int32(), "DOUBLE": pyarrow.float64(),
          "BOOLEAN": pyarrow.bool_(), "TIMESTAMP": pyarrow.timestamp("us", tz="UTC")}
 
@@ -192,8 +192,8 @@ class Chunk:
             "peak_rss_bytes": numpy.full(count, 1 << 30), "is_whole": numpy.full(count, True)}
 
     def calls_ns(self):
-        """ns of the calls that give memory back, by mechanism: a fifth of the faults' time where there is a cure, assumed."""
-        cured = numpy.array([0.2 if model.mechanism(name).cure else 0 for name in self.service.mechanisms])
+        """ns of the calls that give memory back, by mechanism."""
+        cured = numpy.array([model.CALLS if model.mechanism(name).cure else 0 for name in self.service.mechanisms])
         return self.summed(self.site_ns, self.service.site_mechanism, self.service.mechanisms) * cured
 
     @staticmethod

@@ -19,6 +19,7 @@ except ImportError as error:
 
 # Footers are read by so many threads: each waits for the store, not for a processor.
 READERS = 16
+PARTITIONS = "spark.sql.shuffle.partitions"
 FAILURES = (PySparkException, Py4JError)
 
 
@@ -39,6 +40,10 @@ class Spark:
         except (*FAILURES, RuntimeError, OSError) as error:
             raise Problem(f"no Spark session at {master or 'the default master'}: {first_line(error)}; "
                           "Spark needs Java 17 or later, and the URL a running master") from error
+        context = self.session.sparkContext
+        if not context.getConf().contains(PARTITIONS):
+            # Spark's 200 cost a small source seconds a question; two a processor is its own advice for clusters.
+            self.session.conf.set(PARTITIONS, 2 * context.defaultParallelism)
         self.shown = {}
 
     def close(self):
