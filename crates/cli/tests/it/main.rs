@@ -14,6 +14,7 @@ mod doctor;
 mod export;
 mod fuzzed;
 mod heaps;
+mod in_kernel;
 mod interpose;
 mod interpose_altered;
 mod interpose_confined;

@@ -61,6 +61,7 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
 pub(super) fn name(source: Source) -> &'static str {
     match source {
         Source::Counted => "counted",
+        Source::Measured => "measured in the kernel by BPF",
         Source::Sampled => "sampled",
         Source::Inferred => "inferred",
         Source::Calibrated => "calibrated estimate",
