@@ -413,9 +413,10 @@ impl Monitor {
     }
 
     /// Reads what is left once the program has ended.
-    pub(crate) fn finish(mut self, subject: Subject) -> Result<Ended, Failure> {
+    pub(crate) fn finish(mut self, mut subject: Subject) -> Result<Ended, Failure> {
         // A process that still runs, attached to or a descendant, is no longer watched.
         self.session.end();
+        subject.stop();
         let end_ns = now_ns();
         self.copy_rings();
         self.drain.settle();

@@ -185,7 +185,14 @@ impl Subject {
         if let Self::Child(child) = self { child.before_exec_faults() } else { 0 }
     }
 
-    /// How it ended and what it used.
+    /// Reads the figures of running processes for the last time: nothing is watched any more.
+    pub(crate) fn stop(&mut self) {
+        if let Self::Running(running) = self {
+            running.processes.iter_mut().for_each(Process::read);
+        }
+    }
+
+    /// How it ended and what it used. Call [`Subject::stop`] before.
     ///
     /// # Errors
     /// Somebody else has reaped our child.
@@ -195,8 +202,7 @@ impl Subject {
                 let (ending, usage) = child.wait()?;
                 Ok((exit(ending), usage))
             }
-            Self::Running(mut running) => {
-                running.processes.iter_mut().for_each(Process::read);
+            Self::Running(running) => {
                 let used = running.processes.iter().map(Process::used).reduce(Rusage::plus);
                 Ok((running.end.exit()?, used.unwrap_or_default()))
             }

@@ -4,13 +4,14 @@
 //! programs and with them at events of its own. A time begins and ends inside the trap: it lacks what lies outside, and holds
 //! a part of what the programs take.
 //!
-//! Means are compared with means of the same faults: the programs know no medians.
+//! The programs know no medians, so their mean is compared with the mean of the same touches. What they add is a
+//! difference of medians.
 
 use faultless_os::perf::{Event, Software, Spec};
 use faultless_os::touch::{Touch, empty_ticks, time_touches};
 use faultless_trace::measurement::{median, median_interval};
 
-use super::{Clock, HERE, THREAD};
+use super::{Clock, HERE, THREAD, middle};
 use crate::in_kernel::{Point, Timer, TimingCost};
 use crate::session::remedy;
 use crate::shape::entry;
@@ -18,10 +19,17 @@ use crate::tuning as t;
 
 /// A block without the programs and one right after with them.
 struct Round {
-    plain_ticks: f64,
-    with_ticks: f64,
+    plain: Ticks,
+    with: Ticks,
     /// Mean time in the kernel, ns.
     in_kernel_ns: f64,
+}
+
+/// What a touch of a block took, in ticks.
+#[derive(Clone, Copy)]
+struct Ticks {
+    mean: f64,
+    median: f64,
 }
 
 /// Measures it.
@@ -46,8 +54,8 @@ pub(crate) fn timing_cost(timer: &Timer) -> Result<TimingCost, String> {
     let (tick_ns, empty_ticks) = (clock.tick_ns(), clock.empty_ticks as f64);
     let of = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
     let ns = |ticks: f64| (ticks - empty_ticks).max(0.0) * tick_ns;
-    let outside = of(&|round| round.in_kernel_ns - ns(round.with_ticks));
-    let added = of(&|round| (round.with_ticks - round.plain_ticks) * tick_ns);
+    let outside = of(&|round| round.in_kernel_ns - ns(round.with.mean));
+    let added = of(&|round| (round.with.median - round.plain.median) * tick_ns);
     let spread = |values: &[f64]| median_interval(values).map_or(0.0, |found| (found.high - found.low) / 2.0);
     let (outside_ns, added_ns) =
         median(&outside).zip(median(&added)).ok_or("no fault of its own was timed")?;
@@ -66,17 +74,14 @@ fn round(timer: &Timer, events: &[Event; 2], enable: &dyn Fn() -> faultless_os::
         let (mut ticks, mut on) = (Vec::with_capacity(t::CALIBRATION_BLOCK_PAGES), Ok(()));
         let touched = time_touches(Touch::Write, t::CALIBRATION_BLOCK_PAGES, &mut ticks, || on = before());
         touched.and(on).ok()?;
-        Some(ticks.iter().sum::<u64>() as f64 / ticks.len().max(1) as f64)
+        let mean = ticks.iter().sum::<u64>() as f64 / ticks.len().max(1) as f64;
+        Some(Ticks { mean, median: middle(&mut ticks)? as f64 })
     };
-    let plain_ticks = block(&|| Ok(()))?;
+    let plain = block(&|| Ok(()))?;
     let before = own();
-    let with_ticks = block(enable);
+    let with = block(enable);
     events.iter().try_for_each(Event::disable).ok()?;
-    let (after, with_ticks) = (own(), with_ticks?);
+    let (after, with) = (own(), with?);
     let timed = after.timed - before.timed;
-    (timed > 0).then(|| Round {
-        plain_ticks,
-        with_ticks,
-        in_kernel_ns: (after.ns - before.ns) as f64 / timed as f64,
-    })
+    (timed > 0).then(|| Round { plain, with, in_kernel_ns: (after.ns - before.ns) as f64 / timed as f64 })
 }

@@ -52,6 +52,9 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
         ns if ns < 0.0 => {
             format!("{} added to each: part of the trap lies outside the two time stamps", Nanos(-ns))
         }
+        ns if time.source == Source::Measured => {
+            format!("{} subtracted from each: what measuring takes", Nanos(ns))
+        }
         ns => format!("{} subtracted from each: what writing the record takes", Nanos(ns)),
     };
     (time.timed > 0)
