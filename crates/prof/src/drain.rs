@@ -20,6 +20,7 @@ use crate::allocations::Allocations;
 use crate::calls::Begun;
 use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
+use crate::members::{Members, Task};
 use crate::samples::Samples;
 use crate::session::{CpuBuffer, Role, Roles};
 use crate::shape::Flushes;
@@ -51,6 +52,8 @@ pub(crate) struct Drain {
     task_records: usize,
     /// Mappings and tasks left out because there were too many.
     pub(crate) omitted: u64,
+    /// Whose records are kept.
+    pub(crate) members: Members,
     /// System calls that have not ended.
     calls: Begun,
     losses: Vec<Loss>,
@@ -123,14 +126,6 @@ pub(crate) struct Digest {
     pub(crate) waited: u64,
     /// Records lost: how many, and the time of the last record before them.
     pub(crate) losses: Vec<(u64, u64)>,
-}
-
-/// What happened to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Fork(u32),
-    Exec(u32),
-    Exit(u32),
 }
 
 impl Drain {
@@ -228,7 +223,10 @@ impl Drain {
         let read = |(_, bytes)| records(bytes).next();
         let (roles, tells_pages) = (std::mem::take(&mut self.roles), self.tells_pages);
         let wanted = |raw| interpret(raw, &roles, tells_pages, &span);
-        for (record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
+        for (mut record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
+            if !self.members.keep(&mut record, &mut digest.tasks) {
+                continue;
+            }
             // Linux 6.18 gives the second of two events of one fault the id of the first. Here, a sample in a
             // burst gets the id of the pair. It may arrive in the next batch, if it was written just after
             // the rings were copied.

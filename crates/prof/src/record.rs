@@ -146,7 +146,7 @@ pub fn record(
         return Err(Failure::TooOften(most));
     }
     spawn::outlive_file_limit();
-    let allow = Sources { kernel: Kernel::No, ..Sources::default() };
+    let allow = Sources { kernel: Kernel::No, bpf: false, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
     let calibrator = Calibrator::begin(Some(end));
     let calibration = calibrator.as_ref().and_then(Calibrator::so_far);

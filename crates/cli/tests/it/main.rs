@@ -15,6 +15,7 @@ mod export;
 mod export_parquet;
 mod fuzzed;
 mod heaps;
+mod in_kernel;
 mod interpose;
 mod interpose_altered;
 mod interpose_confined;
