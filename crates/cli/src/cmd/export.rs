@@ -37,11 +37,11 @@ pub(crate) struct Args {
     /// Weight of a stack in the formats with one figure a stack: firefox, folded.
     #[arg(long, value_name = "WEIGHT", default_value = "time")]
     weight: Weight,
-    #[command(flatten)]
-    parquet: parquet::Args,
     /// Trace file, or perf.data of perf record; for parquet any number of traces
     #[arg(value_name = "TRACE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    parquet: parquet::Args,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -62,7 +62,7 @@ enum Format {
     Csv,
     /// Table of these stacks, one row a frame (RFC 4180)
     CsvStacks,
-    /// Runs of many machines as columns: seven tables in a folder
+    /// Runs of many machines as columns: seven tables in a folder, described in crates/cli/docs/parquet.md
     Parquet,
 }
 
