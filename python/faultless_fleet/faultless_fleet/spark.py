@@ -101,7 +101,10 @@ class Spark:
         # All columns go into the digest: else they would not be read.
         digest = functions.xxhash64(*rows.columns)
         rows = rows.select(functions.input_file_name().alias("file"), digest.alias("digest"))
-        rows = rows.groupBy("file").agg(functions.count("*"), functions.bit_xor("digest")).collect()
+        try:
+            rows = rows.groupBy("file").agg(functions.count("*"), functions.bit_xor("digest")).collect()
+        except FAILURES as error:
+            raise Unanswered(reason(error)) from error
         read = {unquote(file): count for file, count, _ in rows}
         return {path: "damaged: it can't be read to its end" for path in paths
                 if wanted[path] is None or read.get(path, 0) < wanted[path]}
