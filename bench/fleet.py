@@ -4,7 +4,7 @@
     bench/fleet.py --out record/fleet/DATE-HOST --hosts 250 1000
 
 Each cell is a process of its own, held to its processors, with one question, or with all. Memory is the highest sum of
-resident pages of its processes, read 20 times a second. Needs DuckDB, PySpark with a Java, NumPy and pyarrow.
+resident pages of its processes, and CPU time their last, read 20 times a second. Needs DuckDB, PySpark with a Java, NumPy and pyarrow.
 """
 import contextlib, glob, os, signal, subprocess, sys, tempfile, time
 
@@ -12,45 +12,45 @@ from harness import record
 from harness.rounds import rounds
 
 PACKAGE = os.path.join(record.ROOT, "python/faultless_fleet")
-FIELDS = ["round", "engine", "question", "hosts", "processors", "sample_rows", "disk_bytes", "wall_s", "peak_rss_bytes"]
+FIELDS = ["round", "engine", "question", "hosts", "processors", "sample_rows", "disk_bytes", "wall_s", "cpu_s", "peak_rss_bytes"]
 # Every question; those that read every sample; one that reads the smaller tables.
 QUESTIONS = ["all", "durations", "stacks", "releases"]
 EVERY_S = 0.05
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 def command(*words):
     return [sys.executable, "-m", "faultless_fleet", *map(str, words)]
 
 
-def resident(session):
-    """Bytes of all processes of a session."""
-    total = 0
+def processes(session):
+    """Process -> its CPU ticks and resident bytes, of a session."""
+    found = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError), open(path) as file:
             fields = file.read().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                total += int(fields[21]) * PAGE
-    return total
+            if int(fields[3]) == session and fields[0] != "Z":
+                found[path] = int(fields[11]) + int(fields[12]), int(fields[21]) * PAGE
+    return found
 
 
 def measured(words, processors):
-    """Wall time and peak memory of a command that must succeed."""
-    begin, peak = time.monotonic(), 0
+    """Wall time, CPU time and peak memory of a command that must succeed."""
+    begin, peak, ticks = time.monotonic(), 0, {}
     run = subprocess.Popen(["taskset", "-c", f"0-{processors - 1}", *words], cwd=PACKAGE, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        while run.poll() is None:
-            peak = max(peak, resident(run.pid))
-            time.sleep(EVERY_S)
         # A Java that is left over would take the next cell's processors.
-        while resident(run.pid):
+        while run.poll() is None or processes(run.pid):
+            found = processes(run.pid)
+            ticks |= {name: used for name, (used, _) in found.items()}
+            peak = max(peak, sum(size for _, size in found.values()))
             time.sleep(EVERY_S)
     except KeyboardInterrupt:
         os.killpg(run.pid, signal.SIGTERM)
         raise
     if run.returncode:
         record.fail(f"status {run.returncode}: {' '.join(words)}")
-    return time.monotonic() - begin, peak
+    return time.monotonic() - begin, sum(ticks.values()) / TICKS, peak
 
 
 def made(folder, hosts):
@@ -79,9 +79,9 @@ def main():
                 path, rows, size = fleets[hosts]
                 ask = [] if question == "all" else ["--ask", question]
                 master = ["--master", f"local[{processors}]"] if engine == "spark" else []
-                wall_s, peak = measured(command("report", path, "--engine", engine, "--format", "json", *master, *ask), processors)
-                table.row(number, engine, question, hosts, processors, rows, size, wall_s, peak)
-                print(f"{engine} {question} {hosts} hosts, {processors} processors: {wall_s:.1f} s, {peak / 2**20:.0f} MiB")
+                wall_s, cpu_s, peak = measured(command("report", path, "--engine", engine, "--format", "json", *master, *ask), processors)
+                table.row(number, engine, question, hosts, processors, rows, size, wall_s, cpu_s, peak)
+                print(f"{engine} {question} {hosts} hosts, {processors} processors: {wall_s:.1f} s, {cpu_s:.1f} s of CPU, {peak / 2**20:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes python/faultless_fleet/faultless_fleet/statistics.json, what the synthetic fleet takes from our records.
 
-    bench/fleet_statistics.py            # writes the file
-    bench/fleet_statistics.py --check    # status 1 if that would change it
+    bench/fleet_statistics.py
 
 Of `run`: faults per second of CPU time of real programs. Of `check`: ns of a fault by kind and machine, how far runs and
-intervals spread. Of `mechanisms`: which mechanisms a program has and their shares.
+intervals spread. Of `mechanisms`: which mechanisms a program has and their shares. The file names the records. When it
+changes, so do the figures in python/faultless_fleet/README.md, whose test fails until they are taken again.
 """
-import json, math, os, sys
+import json, math, os
 
 from harness import record
 from harness.figures import median
@@ -61,14 +61,13 @@ def mixes():
 
 
 def main():
+    record.parser(__doc__).parse_args()
     prices, spread, width = machines()
-    document = {"faults_per_cpu_s": programs(), "price_ns": prices, "price_log_sd": spread, "half_width": width, "mechanism_shares": mixes()}
-    text = json.dumps(document, indent=1) + "\n"
-    if "--check" in sys.argv[1:]:
-        with open(PATH) as file:
-            raise SystemExit(0 if file.read() == text else f"{PATH} is not what the records say: run bench/fleet_statistics.py")
+    sources = [folder.path for topic in ("run", "check", "mechanisms") for folder in newest(topic)]
+    document = {"records": sources, "faults_per_cpu_s": programs(), "price_ns": prices, "price_log_sd": spread, "half_width": width,
+                "mechanism_shares": mixes()}
     with open(PATH, "w") as file:
-        file.write(text)
+        file.write(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

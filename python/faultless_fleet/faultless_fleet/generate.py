@@ -120,7 +120,7 @@ class Writer:
     def __init__(self, folder, schema):
         os.makedirs(folder)
         self.path = f"{folder}/part-0.parquet"
-        texts = [field.name for field in schema if pyarrow.types.is_dictionary(field.type) or field.type in (pyarrow.string(), pyarrow.int32())]
+        texts = [field.name for field in schema if pyarrow.types.is_dictionary(field.type) or field.type in (pyarrow.string(), pyarrow.int32()) or field.name == "wait_ns"]
         self.writer = parquet.ParquetWriter(f"{self.path}.tmp", schema, compression="zstd", use_dictionary=texts,
                                             store_schema=False, write_page_checksum=True)
         self.writer.add_key_value_metadata({VERSION_KEY: VERSION})
@@ -168,7 +168,8 @@ class Chunk:
 
     def table(self, name, run, columns):
         """`run`: the number of each row's run."""
-        columns = {"run": texts(self.names, run), **columns, "host": texts(self.hosts, self.host[run])}
+        # Nothing waits in this fleet: no fault needs a disk.
+        columns = {"run": texts(self.names, run), **columns, "wait_ns": numpy.zeros(len(run)), "host": texts(self.hosts, self.host[run])}
         arrays = []
         for column, kind in [*TABLES[name].items(), ("host", "STRING")]:
             values = columns[column]
@@ -214,7 +215,8 @@ class Chunk:
         of_service = lambda value: texts(pyarrow.array([value]), numpy.zeros(len(run), numpy.int32))
         return run, {
             "function": texts(pyarrow.array(service.functions), site), "caller": texts(pyarrow.array([service.caller(at) for at in range(model.SITES)]), site),
-            "module": of_service(service.name), "build_id": of_service(build_id(service.name)), "faults": self.site_faults[run, site],
+            "module": of_service(service.name), "build_id": of_service(build_id(service.name)), "place": pyarrow.nulls(len(run), pyarrow.string()),
+            "faults": self.site_faults[run, site],
             **ends(self.site_ns[run, site], "{}ns", "time_")}
 
     def mechanisms(self):

@@ -37,7 +37,9 @@ def section(answer):
     if question.plot.get("kind") == "facts":
         return head + facts(answer) + "</section>"
     plot = draw(answer)
-    rows = f"<details{'' if plot else ' open'}><summary>{len(answer.rows)} rows</summary>{table(answer)}</details>"
+    # The cure itself stands in the rows.
+    is_open = not plot or question.plot["kind"] == "ranges"
+    rows = f"<details{' open' if is_open else ''}><summary>{len(answer.rows)} rows</summary>{table(answer)}</details>"
     return head + plot + (rows if answer.rows else "<p>nothing</p>") + "</section>"
 
 

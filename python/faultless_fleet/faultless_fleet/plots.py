@@ -9,6 +9,8 @@ from html import escape
 from .text import figure
 
 ROW_PX, BAR_PX, BASELINE_PX = 40, 12, 14
+# A value with its low and high end takes the rest at 500 px.
+NAME_WIDTH = "57%"
 COLUMNS_PX, FOOT_PX, HEAD_PX = 160, 20, 18
 # Most labels below columns, so that they don't run into each other at 500 px.
 LABELS = 7
@@ -35,9 +37,10 @@ def label(row, plot):
 
 
 def line_of(at, row, plot, said):
-    """The text above a bar: the name to the left, the figure to the right."""
-    y = at * ROW_PX + BASELINE_PX
-    return [f'<text x="0" y="{y}">{label(row, plot)}</text>', f'<text x="100%" y="{y}" class="figure">{said}</text>']
+    """The text above a bar: the name to the left, the figure to the right. The inner picture cuts a long name off."""
+    y = at * ROW_PX
+    name = f'<svg x="0" y="{y}" width="{NAME_WIDTH}" height="{ROW_PX}"><text x="0" y="{BASELINE_PX}">{label(row, plot)}</text></svg>'
+    return [name, f'<text x="100%" y="{y + BASELINE_PX}" class="figure">{said}</text>']
 
 
 def bars(title, plot, rows):

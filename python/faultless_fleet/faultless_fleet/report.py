@@ -80,8 +80,12 @@ def answer(engine, data, question):
 
 def leave_out_damaged(engine, data, files):
     """Whether there were damaged ones among `files`."""
-    found = [(table, path, why) for table, chosen in files.items() if chosen
-             for path, why in engine.damaged(table, [file.path for file in chosen]).items()]
+    try:
+        found = [(table, path, why) for table, chosen in files.items() if chosen
+                 for path, why in engine.damaged(table, [file.path for file in chosen]).items()]
+    except Unanswered:
+        # The engine can't read at all: the first reason stands.
+        return False
     for table, path, why in found:
         data.drop(table, path, why)
     return bool(found)

@@ -19,8 +19,19 @@ except ImportError as error:
 
 # Footers are read by so many threads: each waits for the store, not for a processor.
 READERS = 16
-PARTITIONS = "spark.sql.shuffle.partitions"
 FAILURES = (PySparkException, Py4JError)
+
+
+def settings(processors):
+    """What a user's configuration does not say already."""
+    return {
+        # 200 by default: seconds a question on a small source. Two a processor is Spark's advice for clusters.
+        "spark.sql.shuffle.partitions": 2 * processors,
+        # Our columns are packed a hundredfold, so the size of a file says nothing about what a broadcast would hold: Spark
+        # ran out of memory. Sizes measured while a query runs do.
+        "spark.sql.autoBroadcastJoinThreshold": -1,
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
+    }
 
 
 class Spark:
@@ -41,9 +52,9 @@ class Spark:
             raise Problem(f"no Spark session at {master or 'the default master'}: {first_line(error)}; "
                           "Spark needs Java 17 or later, and the URL a running master") from error
         context = self.session.sparkContext
-        if not context.getConf().contains(PARTITIONS):
-            # Spark's 200 cost a small source seconds a question; two a processor is its own advice for clusters.
-            self.session.conf.set(PARTITIONS, 2 * context.defaultParallelism)
+        for name, value in settings(context.defaultParallelism).items():
+            if not context.getConf().contains(name):
+                self.session.conf.set(name, value)
         self.shown = {}
 
     def close(self):
@@ -90,7 +101,10 @@ class Spark:
         # All columns go into the digest: else they would not be read.
         digest = functions.xxhash64(*rows.columns)
         rows = rows.select(functions.input_file_name().alias("file"), digest.alias("digest"))
-        rows = rows.groupBy("file").agg(functions.count("*"), functions.bit_xor("digest")).collect()
+        try:
+            rows = rows.groupBy("file").agg(functions.count("*"), functions.bit_xor("digest")).collect()
+        except FAILURES as error:
+            raise Unanswered(reason(error)) from error
         read = {unquote(file): count for file, count, _ in rows}
         return {path: "damaged: it can't be read to its end" for path in paths
                 if wanted[path] is None or read.get(path, 0) < wanted[path]}
@@ -127,9 +141,15 @@ class Spark:
             rows = self.session.sql(sql)
             return rows.columns, [tuple(row) for row in rows.collect()]
         except FAILURES as error:
-            raise Unanswered(first_line(error)) from error
+            raise Unanswered(reason(error)) from error
 
     def _reader(self, table):
         # The schema is told, so no file is opened to guess it.
         reader = self.session.read.schema(ddl(table)).option("pathGlobFilter", "*.parquet")
         return reader.option("basePath", f"{self.source}/{table}").option("ignoreCorruptFiles", "false")
+
+
+def reason(error):
+    """The first line of the exception in Java, if it comes from there."""
+    java = getattr(error, "java_exception", None)
+    return first_line(java.toString()) if java else first_line(error)

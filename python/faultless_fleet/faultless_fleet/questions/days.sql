@@ -5,7 +5,7 @@
 WITH by_host AS (
     SELECT date, service, host, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns,
            sum(fault_ns) AS fault_ns
-    FROM runs GROUP BY date, service, host
+    FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY date, service, host
 )
 SELECT date, count(DISTINCT host) AS hosts, sum(cpu_ns / NULLIF(wall_ns, 0)) AS cores,
        sum(fault_ns / NULLIF(wall_ns, 0)) AS cores_in_faults, 100 * sum(fault_ns) / NULLIF(sum(cpu_ns), 0) AS percent_of_cpu

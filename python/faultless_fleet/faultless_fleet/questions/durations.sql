@@ -1,5 +1,5 @@
 -- title: How long a fault takes
--- unit: us, the upper end of each class (1 000 000 and more in the last); percent of the sampled faults and of their time
+-- unit: us, the upper end of each class (1 000 000: all that took a millisecond or more); percent of the sampled faults and of their time
 -- tables: samples
 -- plot: columns label=up_to_us value=percent_of_faults second=percent_of_time
 WITH classes AS (

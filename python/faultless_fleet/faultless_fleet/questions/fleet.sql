@@ -6,7 +6,7 @@ WITH by_host AS (
     SELECT service, host,
            sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns, sum(fault_ns) AS fault_ns,
            sum(calls_ns) AS calls_ns, sum(CAST(faults AS DOUBLE)) AS faults
-    FROM runs GROUP BY service, host
+    FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY service, host
 ),
 rates AS (
     SELECT sum(cpu_ns / NULLIF(wall_ns, 0)) AS cores, sum(fault_ns / NULLIF(wall_ns, 0)) AS fault_cores,

@@ -1,7 +1,7 @@
 -- title: The ten mechanisms that cost most
 -- unit: seconds per day in faults and in calls that give memory back, all hosts; percent of the fleet's CPU time
 -- tables: runs, mechanisms
--- plot: bars label=what value=seconds_per_day low=low high=high
+-- plot: bars label=mechanism detail=costliest_service value=seconds_per_day low=low high=high
 WITH observed AS (
     SELECT service, host, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns
     FROM runs GROUP BY service, host

@@ -6,7 +6,7 @@
 WITH by_host AS (
     SELECT service, release, host, min(begin) AS first_run, sum(fault_ns) AS fault_ns,
            sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns
-    FROM runs WHERE release IS NOT NULL GROUP BY service, release, host
+    FROM runs WHERE release IS NOT NULL AND cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY service, release, host
 ),
 by_release AS (
     SELECT service, release, min(first_run) AS first_run, count(*) AS hosts, sum(fault_ns) AS fault_ns,

@@ -1,7 +1,7 @@
 -- title: What a cure would save
 -- unit: cores, all hosts: estimates of what is saved, divided by the wall time observed; GiB that are kept for it, all hosts
 -- tables: runs, mechanisms
--- plot: ranges label=cure detail=service low=cores_low high=cores_high
+-- plot: ranges label=service detail=mechanism low=cores_low high=cores_high
 WITH observed AS (
     SELECT service, host, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns FROM runs GROUP BY service, host
 ),

@@ -1,20 +1,21 @@
 -- title: The ten services that lose most to page faults
--- unit: seconds in faults per day, all hosts; percent of the service's CPU time; low and high are the ends of the estimates, summed
+-- unit: seconds in faults per day, all hosts; percent of the service's CPU time; low and high are the ends of the estimates, summed; waiting in faults for a disk or a lock takes no CPU time
 -- tables: runs
 -- plot: bars label=service value=seconds_per_day low=low high=high
 WITH by_host AS (
     SELECT service, host,
            sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns,
-           sum(fault_low_ns) AS low_ns, sum(fault_ns) AS fault_ns, sum(fault_high_ns) AS high_ns
-    FROM runs GROUP BY service, host
+           sum(fault_low_ns) AS low_ns, sum(fault_ns) AS fault_ns, sum(fault_high_ns) AS high_ns,
+           sum(wait_ns) AS wait_ns
+    FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY service, host
 ),
 rates AS (
     SELECT service, count(*) AS hosts, sum(cpu_ns / NULLIF(wall_ns, 0)) AS cores,
            sum(low_ns / NULLIF(wall_ns, 0)) AS low, sum(fault_ns / NULLIF(wall_ns, 0)) AS fault_cores,
-           sum(high_ns / NULLIF(wall_ns, 0)) AS high
+           sum(high_ns / NULLIF(wall_ns, 0)) AS high, sum(wait_ns / NULLIF(wall_ns, 0)) AS waits
     FROM by_host GROUP BY service
 )
 SELECT service, hosts, cores, 86400 * fault_cores AS seconds_per_day, 86400 * low AS low, 86400 * high AS high,
        100 * fault_cores / NULLIF(cores, 0) AS percent_of_cpu, 100 * low / NULLIF(cores, 0) AS percent_low,
-       100 * high / NULLIF(cores, 0) AS percent_high
+       100 * high / NULLIF(cores, 0) AS percent_high, 86400 * waits AS wait_seconds_per_day
 FROM rates ORDER BY fault_cores DESC, service LIMIT 10

@@ -9,16 +9,15 @@ WITH sampled AS (
 total AS (
     SELECT sum(fault_ns) AS fault_ns FROM samples
 ),
-named AS (
-    SELECT s.service, f.function, g.function AS caller, h.function AS its_caller, s.samples, s.fault_ns
-    FROM sampled s
-    JOIN frames f ON f.run = s.run AND f.stack = s.stack AND f.depth = 0
-    LEFT JOIN frames g ON g.run = s.run AND g.stack = s.stack AND g.depth = 1
-    LEFT JOIN frames h ON h.run = s.run AND h.stack = s.stack AND h.depth = 2
+dictionary AS (
+    SELECT run, stack, max(CASE WHEN depth = 0 THEN function END) AS function,
+           max(CASE WHEN depth = 1 THEN function END) AS caller, max(CASE WHEN depth = 2 THEN function END) AS its_caller
+    FROM frames WHERE depth < 3 GROUP BY run, stack
 ),
 sums AS (
-    SELECT service, function, caller, its_caller, sum(samples) AS samples, sum(fault_ns) AS fault_ns
-    FROM named GROUP BY service, function, caller, its_caller
+    SELECT s.service, d.function, d.caller, d.its_caller, sum(s.samples) AS samples, sum(s.fault_ns) AS fault_ns
+    FROM sampled s JOIN dictionary d ON d.run = s.run AND d.stack = s.stack
+    GROUP BY s.service, d.function, d.caller, d.its_caller
 )
 SELECT s.service, s.function, s.caller, s.its_caller, CAST(s.samples AS BIGINT) AS samples,
        100 * s.fault_ns / NULLIF(t.fault_ns, 0) AS percent_of_time
