@@ -237,7 +237,7 @@ impl Monitor {
     pub(crate) fn pause_ns(&self) -> u64 {
         if self.is_in_burst {
             t::BURST_POLL_NS
-        } else if self.levels.is_some() || self.session.records_faults() {
+        } else if self.levels.is_some() || !self.session.buffers.is_empty() {
             self.interval.pause_ns()
         } else if !self.session.kernel.is_empty() {
             t::KERNEL_DRAIN_NS

@@ -38,11 +38,13 @@ pub(crate) enum Subject {
 pub(crate) struct Before {
     faults: Option<[u64; 2]>,
     activity: Option<Activity>,
+    /// What was used from then to the end.
+    used: Option<Rusage>,
 }
 
 impl Before {
     fn now() -> Self {
-        Self { faults: facts::vmstat(["pgfault", "pgmajfault"]), activity: Activity::now() }
+        Self { faults: facts::vmstat(["pgfault", "pgmajfault"]), activity: Activity::now(), used: None }
     }
 
     /// What all processes used since. Peak memory is not known.
@@ -185,10 +187,12 @@ impl Subject {
         if let Self::Child(child) = self { child.before_exec_faults() } else { 0 }
     }
 
-    /// Reads the figures of running processes for the last time: nothing is watched any more.
+    /// Reads the figures of what ran before for the last time: nothing is watched any more.
     pub(crate) fn stop(&mut self) {
-        if let Self::Running(running) = self {
-            running.processes.iter_mut().for_each(Process::read);
+        match self {
+            Self::Child(_) => {}
+            Self::Running(running) => running.processes.iter_mut().for_each(Process::read),
+            Self::Machine(_, before) => before.used = Some(before.used()),
         }
     }
 
@@ -207,7 +211,7 @@ impl Subject {
                 Ok((running.end.exit()?, used.unwrap_or_default()))
             }
             Self::Machine(running, before) => {
-                let used = before.used();
+                let used = before.used.unwrap_or_else(|| before.used());
                 Ok((running.end.exit()?, used))
             }
         }

@@ -13,6 +13,7 @@ mod cold;
 mod huge;
 mod in_kernel;
 mod kinds;
+mod mode;
 mod price;
 mod rows;
 mod selection;

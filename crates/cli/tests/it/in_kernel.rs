@@ -59,7 +59,9 @@ fn every_fault_of_a_process_is_timed_for_root_and_rows_add_up() {
         let [minor, major] = ["minor_faults", "major_faults"].map(|of| stat["usage"][of].as_u64().unwrap());
         assert_eq!(faults, minor + major + stat["beyond_wait4"]["faults"].as_u64().unwrap_or(0), "{stat}");
         let timed = stat["time"]["timed"].as_u64().unwrap();
-        assert!(timed > 1000 && timed as f64 > 0.8 * faults as f64, "{timed} of {faults}: {stat}");
+        // Of the whole machine, others may populate.
+        let least = if whom[0] == "-p" { 0.8 * faults as f64 } else { 1000.0 };
+        assert!(timed > 1000 && timed as f64 > least, "{timed} of {faults}: {stat}");
         let seconds: f64 = rows.iter().filter_map(|row| row["seconds"].as_f64()).sum();
         let all = stat["time"]["seconds"]["value"].as_f64().unwrap();
         assert!((seconds - all).abs() < 1e-6 * all, "{seconds} of {all}: {stat}");

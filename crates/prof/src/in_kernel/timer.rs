@@ -182,7 +182,8 @@ fn is_allowed() -> Result<(), String> {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let has = |capability: u32| effective >> capability & 1 == 1;
-    if !has(SYS_ADMIN) && !(has(PERFMON) && has(BPF)) {
+    let is_able = has(SYS_ADMIN) || (has(PERFMON) && has(BPF));
+    if !is_able {
         let whom = if user().0 == 0 { "CAP_BPF and CAP_PERFMON" } else { "root, or CAP_BPF and CAP_PERFMON" };
         return Err(format!(
             "needs {whom}: then the kernel times every fault, and threads pay nothing at a switch"

@@ -24,7 +24,7 @@ pub(crate) enum Attempt {
     /// Not made: it was not asked for.
     No,
     /// The timer.
-    Loaded(Timer),
+    Loaded(Box<Timer>),
     /// Why there is none.
     Refused(String),
 }
@@ -35,7 +35,7 @@ impl Attempt {
         if !allow.bpf || !allow.counters {
             return Self::No;
         }
-        Timer::load(&online_cpus(0)).map_or_else(Self::Refused, Self::Loaded)
+        Timer::load(&online_cpus(0)).map_or_else(Self::Refused, |timer| Self::Loaded(Box::new(timer)))
     }
 }
 
@@ -51,7 +51,7 @@ impl Session {
     ) -> Self {
         let refused = match attempt {
             Attempt::No => return otherwise(),
-            Attempt::Loaded(timer) => match Self::open_timed(timer, pids, allow, shape) {
+            Attempt::Loaded(timer) => match Self::open_timed(*timer, pids, allow, shape) {
                 Ok(session) => return session,
                 Err(why) => why,
             },

@@ -3,9 +3,9 @@
 //! Sampled faults tell the kinds of user mode and how their times compare; the sum of these times is the measured one. Of
 //! populated pages, which take no trap, the kernel measures nothing: their estimate stays.
 
-use super::totals::{Mode, mode};
+use super::mode::Mode;
 use super::{FaultTime, Profile, time};
-use crate::kind::{Kind, KindRow, Source};
+use crate::kind::{KindRow, Source};
 use crate::measurement::Interval;
 use crate::observation::{FaultSum, Host, InKernel};
 
@@ -25,7 +25,7 @@ pub(super) fn settle(
     let [user, kernel] = seconds(found);
     measured(Mode::User, user, profile, rows);
     measured(Mode::Kernel, kernel, profile, rows);
-    let others = rows.iter().filter(|row| of_row(row.kind).is_none() && row.kind != Kind::Major);
+    let others = rows.iter().filter(|row| Mode::of_row(row.kind).is_none());
     let sum = |of: fn(&KindRow) -> Option<f64>| others.clone().filter_map(of).sum::<f64>();
     let seconds = Interval {
         value: user.value + kernel.value + sum(|row| row.seconds),
@@ -52,15 +52,6 @@ pub(super) fn settle(
     }
 }
 
-/// The measured mode of a row.
-fn of_row(kind: Kind) -> Option<Mode> {
-    match kind {
-        Kind::KernelMode => Some(Mode::Kernel),
-        kind if kind.is_user() => Some(Mode::User),
-        _ => None,
-    }
-}
-
 /// Seconds in minor faults of user mode and of kernel mode.
 fn seconds(found: &InKernel) -> [Interval; 2] {
     let of_all_ns = found.sums.all_minor().mean_ns().unwrap_or(0.0);
@@ -79,12 +70,12 @@ fn seconds(found: &InKernel) -> [Interval; 2] {
 
 /// Scales the times of a mode to the measured one. Without any times, faults share it alike.
 fn measured(of: Mode, seconds: Interval, profile: &mut Profile, rows: &mut [KindRow]) {
-    let is_of = |row: &&KindRow| of_row(row.kind) == Some(of);
+    let is_of = |row: &&KindRow| Mode::of_row(row.kind) == Some(of);
     let sum: f64 = rows.iter().filter(is_of).filter_map(|row| row.seconds).sum();
     let faults: f64 = rows.iter().filter(is_of).map(|row| row.faults as f64).sum();
     let is_alone = rows.iter().filter(is_of).count() == 1;
     let part = seconds.value / sum;
-    for row in rows.iter_mut().filter(|row| of_row(row.kind) == Some(of)) {
+    for row in rows.iter_mut().filter(|row| Mode::of_row(row.kind) == Some(of)) {
         let scaled = row.seconds.filter(|_| sum > 0.0).map(|value| value * part);
         let value = scaled.unwrap_or_else(|| seconds.value * row.faults as f64 / faults);
         let (low, high) = match row.seconds_interval.filter(|_| sum > 0.0 && !is_alone) {
@@ -94,7 +85,7 @@ fn measured(of: Mode, seconds: Interval, profile: &mut Profile, rows: &mut [Kind
         (row.seconds, row.seconds_interval) = (Some(value), Some((low.min(value), high.max(value))));
     }
     let both = profile.faults.iter_mut().zip(&mut profile.basis);
-    for (fault, basis) in both.filter(|(fault, _)| mode(fault.kind, fault.kernel) == of && sum > 0.0) {
+    for (fault, basis) in both.filter(|(fault, _)| Mode::of(fault.kind, fault.kernel) == of && sum > 0.0) {
         (fault.cost_ns, basis.assumed_ns) = (fault.cost_ns * part, basis.assumed_ns * part);
     }
 }
@@ -149,7 +140,8 @@ mod tests {
         let rows: f64 = stat.rows.iter().filter_map(|row| row.seconds).sum();
         assert!((rows - wanted).abs() < 1e-12, "{:?}", stat.rows);
         assert_eq!(stat.rows.iter().map(|row| row.faults).sum::<u64>(), 1_100);
-        assert_eq!(stat.wait_ns, Some(400_000.0 - 4.0 * 600.0));
+        let on_cpu_ns = 4.0 * (990.0 * 600.0 + 100.0 * 800.0) / 1_090.0;
+        assert!((stat.wait_ns.unwrap() - (400_000.0 - on_cpu_ns)).abs() < 1e-6, "{:?}", stat.wait_ns);
         assert_eq!(stat.recorder_ns, 1_100 * 300);
         assert!(!stat.notes.iter().any(|note| note.contains("no fault of the program was timed")));
     }

@@ -7,6 +7,7 @@
 
 use super::in_kernel;
 use super::kinds::Kinds;
+use super::mode::Mode;
 use super::rows::{self, BeyondWait4};
 use super::strata::Strata;
 use super::time::{self, FaultTime};
@@ -152,34 +153,13 @@ impl Totals {
     }
 }
 
-/// Which exact count a fault is part of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    User,
-    Kernel,
-    Major,
-}
-
-pub(super) fn mode(kind: Kind, kernel: bool) -> Mode {
-    match (kind, kernel) {
-        (Kind::Major, _) => Mode::Major,
-        (_, true) => Mode::Kernel,
-        (_, false) => Mode::User,
-    }
-}
-
 fn faults_of(profile: &Profile, of: Mode) -> f64 {
-    let faults = profile.faults.iter().filter(|fault| mode(fault.kind, fault.kernel) == of);
+    let faults = profile.faults.iter().filter(|fault| Mode::of(fault.kind, fault.kernel) == of);
     faults.map(|fault| fault.faults).sum()
 }
 
 fn row_faults(rows: &[KindRow], of: Mode) -> u64 {
-    let is_of = |kind: Kind| match of {
-        Mode::User => kind.is_user(),
-        Mode::Kernel => kind == Kind::KernelMode,
-        Mode::Major => kind == Kind::Major,
-    };
-    rows.iter().filter(|row| is_of(row.kind)).map(|row| row.faults).sum()
+    rows.iter().filter(|row| Mode::of_row(row.kind) == Some(of)).map(|row| row.faults).sum()
 }
 
 /// Scales the faults of the profile to the rows. Major faults beyond the seen ones go to `beyond`.
@@ -192,7 +172,7 @@ fn fit(profile: &mut Profile, rows: &[KindRow]) {
             continue;
         }
         for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
-            if mode(fault.kind, fault.kernel) == of {
+            if Mode::of(fault.kind, fault.kernel) == of {
                 (fault.faults, fault.cost_ns) = (fault.faults * part, fault.cost_ns * part);
                 fault.wait_ns *= part;
                 (basis.exact, basis.alike) = (basis.exact * part, basis.alike * part);
