@@ -355,15 +355,15 @@ def readme_cost():
     cost, checks = newest("cost")[0], newest("check")
     jobs = [found for name, found in pairs(cost).items() if not name.startswith("longer-")]
     added = lambda arm: " to ".join(f"{end:.0f}" for end in extremes([pair.by_plain(arm, cpu_s)[0] * 100 - 100 for pair in jobs])[1:])
-    ratios = ", ".join(f"{ranged(extremes([program['ratio']['value'] for program in accuracy(folder, 'stat')]))} ({folder.source()})" for folder in checks)
-    return prose(f"As root, `stat` adds {added(1)} % to the CPU time of six programs, and `record` {added(2)} % ({cost.source()}). Of twenty programs "
-                 f"that time their own faults, `stat` reports this many times the true time, the middle one and the range: {ratios}.")
+    ratios = ranged(extremes([program["ratio"]["value"] for folder in checks for program in accuracy(folder, "stat")]))
+    return prose(f"As root, `stat` adds {added(1)} % to the CPU time of six programs, and `record` {added(2)} % ({cost.source()}). Where "
+                 f"programs time their own faults, `stat` reports {ratios} times the true time, on {len(checks)} machines.")
 
 
 def screen_advise():
     """The first lines of what `advise` printed: the answer, the first mechanism, the first runs."""
     parts = newest("screens")[0].text("advise.txt").lstrip("\n").split("\n\n")
-    shown = [parts[0].splitlines()[0] + "\n...", parts[1].split("\n   2 ")[0] + "\n...", "\n".join(parts[2].splitlines()[:6])]
+    shown = [parts[0].splitlines()[0] + "\n...", parts[1].split("\n   2 ")[0] + "\n...", "\n".join(parts[2].splitlines()[:4])]
     return "```text\n" + "\n\n".join(shown) + "\n...\n```\n"
 
 

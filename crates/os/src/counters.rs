@@ -103,6 +103,11 @@ pub struct Rusage {
 }
 
 impl Rusage {
+    /// User and system time together.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+
     /// The usage of both. The peak is the larger one, as in wait4.
     pub fn plus(self, other: Self) -> Self {
         Self {

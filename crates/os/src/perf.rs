@@ -251,6 +251,16 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_SET_FILTER")) } else { Ok(()) }
     }
 
+    /// Runs this BPF program at each overflow. It decides whether the event writes a sample.
+    ///
+    /// # Errors
+    /// EEXIST if it runs one already, EINVAL if the program is not of type `perf_event`.
+    pub fn run_at_overflow(&self, program: BorrowedFd<'_>) -> Result<()> {
+        // SAFETY: this ioctl takes a descriptor and touches no memory of ours.
+        let rc = unsafe { sys::ioctls::SET_BPF(self.fd.as_raw_fd(), program.as_raw_fd() as u32) };
+        if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_SET_BPF")) } else { Ok(()) }
+    }
+
     /// Restarts its period, with this many occurrences. Inherited children keep theirs.
     ///
     /// # Errors
@@ -271,6 +281,25 @@ impl Event {
         let rc = unsafe { sys::ioctls::SET_OUTPUT(self.fd.as_raw_fd(), owner.fd.as_raw_fd()) };
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_SET_OUTPUT")) } else { Ok(()) }
     }
+}
+
+/// Does `work` without a limit on locked memory, against which BPF maps counted before Linux 5.11. Where the kernel refuses,
+/// the limit stays.
+pub fn without_lock_limit<T>(work: impl FnOnce() -> T) -> T {
+    let set = |new: Option<&libc::rlimit>| {
+        let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: `new` is null or a valid rlimit, and `old` is valid for a write of one.
+        let rc = unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, new, &raw mut old) };
+        (rc == 0).then_some(old)
+    };
+    let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let before = set(Some(&none));
+    let done = work();
+    if let Some(before) = before {
+        set(Some(&before));
+    }
+    done
 }
 
 impl From<Event> for OwnedFd {

@@ -17,6 +17,7 @@
 //! pages are outliers, and the medians ignore them.
 
 mod kept;
+mod timed;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,7 @@ use crate::symbols::NameCache;
 use crate::write_cost::{WriteCost, WriteCosts};
 use crate::{facts, tuning as t};
 use kept::{Kept, Place};
+pub(crate) use timed::timing_cost;
 
 /// The kinds of touches, and how many rounds of each are wanted.
 const TOUCHES: [(Touch, usize); 3] = [

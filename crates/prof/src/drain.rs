@@ -20,6 +20,7 @@ use crate::allocations::Allocations;
 use crate::calls::Begun;
 use crate::decode::{Decoder, Fault};
 use crate::kernel::KernelStacks;
+use crate::members::{Members, Task};
 use crate::samples::Samples;
 use crate::session::{CpuBuffer, Role, Roles};
 use crate::shape::Flushes;
@@ -51,6 +52,8 @@ pub(crate) struct Drain {
     task_records: usize,
     /// Mappings and tasks left out because there were too many.
     pub(crate) omitted: u64,
+    /// Whose records are kept.
+    pub(crate) members: Members,
     /// System calls that have not ended.
     calls: Begun,
     losses: Vec<Loss>,
@@ -97,6 +100,8 @@ pub(crate) struct StackOptions {
     pub(crate) allocations: Option<Allocations>,
     /// Names of earlier recordings.
     pub(crate) names: Option<NameCache>,
+    /// Files are left without names.
+    pub(crate) leaves_files: bool,
 }
 
 /// What was copied from the rings.
@@ -123,14 +128,6 @@ pub(crate) struct Digest {
     pub(crate) losses: Vec<(u64, u64)>,
 }
 
-/// What happened to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Fork(u32),
-    Exec(u32),
-    Exit(u32),
-}
-
 impl Drain {
     /// Knows the events of these buffers by their ids.
     pub(crate) fn new(buffers: &[CpuBuffer], first: u32) -> Self {
@@ -144,9 +141,9 @@ impl Drain {
 
     /// The same for buffers whose samples hold stacks.
     pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: u32, options: StackOptions) -> Self {
-        let StackOptions { cpu_hertz, allocations, names } = options;
+        let StackOptions { cpu_hertz, allocations, names, leaves_files } = options;
         let stacks = StackState {
-            unwinder: Unwinder::new(names),
+            unwinder: Unwinder::new(names, leaves_files),
             kernel: KernelStacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
@@ -226,7 +223,10 @@ impl Drain {
         let read = |(_, bytes)| records(bytes).next();
         let (roles, tells_pages) = (std::mem::take(&mut self.roles), self.tells_pages);
         let wanted = |raw| interpret(raw, &roles, tells_pages, &span);
-        for (record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
+        for (mut record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
+            if !self.members.keep(&mut record, &mut digest.tasks) {
+                continue;
+            }
             // Linux 6.18 gives the second of two events of one fault the id of the first. Here, a sample in a
             // burst gets the id of the pair. It may arrive in the next batch, if it was written just after
             // the rings were copied.

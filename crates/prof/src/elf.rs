@@ -10,6 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use faultless_trace::recording::Code;
 use framehop::ExplicitModuleSectionInfo;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSection, ReadCache, ReadRef, SectionFlags, elf};
@@ -72,6 +73,17 @@ impl Elf {
         let code = self.segments.iter().filter(|segment| segment.executable).find(holds);
         let segment = code.or_else(|| self.segments.iter().find(holds))?;
         Some((file_offset - segment.file_offset).wrapping_add(segment.address))
+    }
+
+    /// The parts with code. Debug files have none.
+    pub(crate) fn code(&self) -> Vec<Code> {
+        let code = self.segments.iter().filter(|segment| segment.executable && segment.len_bytes > 0);
+        let code = code.map(|segment| Code {
+            offset: segment.file_offset,
+            len_bytes: segment.len_bytes,
+            address: segment.address,
+        });
+        code.collect()
     }
 
     /// What to add to a file offset to get the address that the file states, for a mapping of these bytes.

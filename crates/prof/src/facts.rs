@@ -14,6 +14,12 @@ pub fn host() -> Host {
     shorten(&Machine::read_basics())
 }
 
+/// The name of this machine, as `uname -n` prints it; empty if it can't be read.
+pub fn host_name() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 /// The counters of huge pages in `/proc/vmstat`: by faults, and by khugepaged.
 pub(crate) const HUGE_PAGES: [&str; 2] = ["thp_fault_alloc", "thp_collapse_alloc"];
 

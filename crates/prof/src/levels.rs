@@ -92,6 +92,11 @@ impl Levels {
         self.proc_faults
     }
 
+    /// CPU time of the members and of the children that they waited for, from /proc, ns.
+    pub(crate) fn cpu_ns_by_proc(&self) -> u64 {
+        self.members.keys().filter_map(|&pid| procfs::stat(pid)).map(|stat| stat.usage().cpu_ns()).sum()
+    }
+
     /// Reads the memory of all members and records a level. Returns whether anything has changed.
     pub(crate) fn read(&mut self, time_ns: u64, faults: u64) -> bool {
         let mut gone = Vec::new();

@@ -18,10 +18,12 @@ mod drain;
 mod elf;
 pub mod facts;
 pub mod heaps;
+mod in_kernel;
 mod kernel;
 mod levels;
 pub mod live;
 mod machine;
+mod members;
 mod monitor;
 mod observe;
 mod orphans;
@@ -46,7 +48,7 @@ mod write_cost;
 
 use faultless_trace::observation::Observation;
 
-pub use facts::host;
+pub use facts::{host, host_name};
 pub use monitor::Ticker;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use request::{Attach, Failure, Kernel, Request, Sources, Until, not_started};

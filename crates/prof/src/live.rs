@@ -248,6 +248,7 @@ impl Live {
                 note: note.clone().unwrap_or_default(),
             })
             .into();
+        // Without pairs, that is for the price before the first fault.
         let calibrator = Calibrator::begin(refusal.is_none().then(|| Shape::BARE.end(1)));
         let calibration = calibrator.and_then(|calibrator| calibrator.finish(u64::MAX)).unzip().0;
         self.prices = Prices::new(calibration.as_ref());
@@ -294,7 +295,8 @@ impl Live {
         }
         self.tick_ns = now_ns();
         self.ticks += 1;
-        let is_burst = self.ticks % t::LIVE_BURST_TICKS == 1 && self.events.refusal().is_none();
+        let has_pairs = self.events.refusal().is_none() && !self.events.times_all();
+        let is_burst = self.ticks % t::LIVE_BURST_TICKS == 1 && has_pairs;
         let readings = if is_burst { self.events.burst() } else { self.events.drain() };
         self.prices.add(readings);
         for followed in &mut self.followed {
@@ -330,6 +332,9 @@ impl Live {
         };
         let threads = self.tasks.read_threads(&threaded);
         let (hits, lost) = self.events.take();
+        if let Some(timed) = self.events.timed() {
+            self.prices.measured(&timed);
+        }
         self.names.begin_interval(|pid| self.tasks.runs(pid));
         let anonymous = self.anonymous_shares(&hits);
         let seconds = now.time_ns.saturating_sub(before.time_ns).max(1) as f64 / 1e9;

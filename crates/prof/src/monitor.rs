@@ -15,15 +15,18 @@ use faultless_os::schedule::ShortSlices;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{
-    Calibration, Counts, EventLoss, Exit, KernelSamples, Level, Record, SourceNote, Usage, What, Window,
+    Calibration, Counts, EventLoss, Exit, InKernel, KernelSamples, Level, Record, SourceNote, Usage, What,
+    Window,
 };
 
 use crate::budget::{Budget, Limits};
 use crate::calibrate::Calibrator;
-use crate::drain::{Drain, StackOptions, Task};
+use crate::drain::{Drain, StackOptions};
 use crate::heaps;
+use crate::in_kernel::Timed;
 use crate::kernel::KernelStacks;
 use crate::levels::Levels;
+use crate::members::Task;
 use crate::orphans::{OrphanUsage, Orphans};
 use crate::poll_interval::PollInterval;
 use crate::request::{Failure, Kernel, Sources};
@@ -59,6 +62,7 @@ pub(crate) struct Ended {
     pub(crate) machine: BTreeMap<String, u64>,
     /// Adjusted to the run.
     pub(crate) calibration: Option<Calibration>,
+    pub(crate) in_kernel: Option<InKernel>,
     pub(crate) windows: Vec<Window>,
     pub(crate) levels: Vec<Level>,
     pub(crate) end_bytes: Option<u64>,
@@ -185,6 +189,20 @@ impl Monitor {
         self.drain.add(record);
     }
 
+    /// CPU time of the watched processes so far.
+    fn cpu_ns(&self) -> Option<u64> {
+        let counted_ns = self.session.cpu_ns();
+        counted_ns
+            .or_else(|| self.session.timed.as_ref().and(self.levels.as_ref()).map(Levels::cpu_ns_by_proc))
+    }
+
+    /// Keeps only records of these processes and their descendants, if the rings hold those of others.
+    pub(crate) fn only_of(&mut self, pids: &[u32]) {
+        if self.session.timed.is_some() {
+            self.drain.members.only(pids);
+        }
+    }
+
     /// Faults so far, at the last reading.
     pub(crate) fn faults(&self) -> u64 {
         self.faults
@@ -291,7 +309,8 @@ impl Monitor {
         self.samples += found.samples;
         self.switched += found.switches;
         if self.session.samples_densely() && self.samples >= self.early_samples {
-            self.session.thin_samples();
+            let period = self.session.thin_samples();
+            period.into_iter().for_each(|period| self.drain.members.thin(period));
         }
         found.faults
     }
@@ -306,17 +325,18 @@ impl Monitor {
         }
         digest.losses.into_iter().for_each(|(lost, begin_ns)| self.windows.lose(lost, begin_ns));
         for task in digest.tasks {
+            self.session.follow(task);
             match task {
                 Task::Fork(pid) => self.orphans.began(pid),
                 Task::Exec(pid) if self.has_stacks => self.note_settings(pid, now_ns()),
-                Task::Exec(_) => {}
                 Task::Exit(pid) => self.orphans.ended(pid),
+                Task::Exec(_) | Task::StrangerExit(_) => {}
             }
             match (&mut self.levels, task) {
                 (Some(levels), Task::Fork(pid)) => levels.fork(pid),
                 (Some(levels), Task::Exec(pid)) => levels.exec(pid),
                 (Some(levels), Task::Exit(pid)) => levels.exit(pid),
-                (None, _) => {}
+                (Some(_), Task::StrangerExit(_)) | (None, _) => {}
             }
         }
     }
@@ -393,9 +413,10 @@ impl Monitor {
     }
 
     /// Reads what is left once the program has ended.
-    pub(crate) fn finish(mut self, subject: Subject) -> Result<Ended, Failure> {
+    pub(crate) fn finish(mut self, mut subject: Subject) -> Result<Ended, Failure> {
         // A process that still runs, attached to or a descendant, is no longer watched.
         self.session.end();
+        subject.stop();
         let end_ns = now_ns();
         self.copy_rings();
         self.drain.settle();
@@ -406,13 +427,17 @@ impl Monitor {
         let machine = self.session.machine();
         let counts = self.session.counts(own_faults, &machine);
         let event_losses = self.session.event_losses();
+        let in_kernel = self.session.timed.as_ref().map(Timed::found);
         self.session.close_tracepoints();
         let is_child = matches!(subject, Subject::Child(_));
+        let is_running = matches!(subject, Subject::Running(_));
         let (exit, own) = subject.finish()?;
         let orphans = std::mem::take(&mut self.orphans);
+        // No event counts the time of children then.
+        let cpu_ns = (in_kernel.is_some() && is_running).then(|| own.cpu_ns() + orphans.running_cpu_ns());
         // Only descendants of our own child fall to us.
         let found = if is_child { orphans.finish() } else { OrphanUsage::default() };
-        let counts = Counts { running: found.running, ..counts };
+        let counts = Counts { running: found.running, cpu_ns: counts.cpu_ns.or(cpu_ns), ..counts };
         let usage = own.plus(found.usage);
         let wall_ns = end_ns - self.begin_ns;
         let kernel = self.name_stacks();
@@ -436,6 +461,7 @@ impl Monitor {
             machine,
             calibration: calibrated
                 .map(|(found, written)| write_cost::in_run(found, written, &self.drain.write_costs)),
+            in_kernel,
             windows: windows.unwrap_or_default(),
             end_bytes: self.levels.as_ref().and_then(|levels| levels.end_bytes(self.begin_ns, end_ns)),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),

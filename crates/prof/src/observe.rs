@@ -45,6 +45,7 @@ pub(crate) fn attach(
         subject::attach(attach, allow, &shape(calibrator.as_ref()), Session::counts_faults)?;
     let setup = Setup { allow, begin_ns, calibrator, every_fault: false, stacks: None };
     let mut monitor = Monitor::new(session, &subject.pids(), setup);
+    monitor.only_of(&subject.pids());
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         monitor.add(record);
     }
@@ -109,6 +110,7 @@ fn watch(
         counts: ended.counts,
         machine: ended.machine,
         calibration: ended.calibration,
+        in_kernel: ended.in_kernel,
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,

@@ -76,6 +76,11 @@ impl Orphans {
         OrphanUsage { usage: self.usage, reaped: self.reaped, running }
     }
 
+    /// CPU time of those that still run, as far as /proc tells, ns.
+    pub(crate) fn running_cpu_ns(&self) -> u64 {
+        self.alive.iter().filter_map(|&pid| procfs::stat(pid)).map(|stat| stat.usage().cpu_ns()).sum()
+    }
+
     fn reap(&mut self, pid: u32) -> bool {
         let Ok(Some((_, usage))) = spawn::reap(pid as i32, false) else { return false };
         self.ended.remove(&pid);

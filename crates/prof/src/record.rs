@@ -65,6 +65,9 @@ pub struct Options {
     /// A folder that caches names for the next recording; made if missing. If that fails, or others may write
     /// to it, nothing is cached.
     pub names: Option<PathBuf>,
+    /// Leave the functions of files without names: `symbols::debug_files` finds them afterwards. Code that was generated, the
+    /// vdso and the kernel are named all the same, because nobody could later.
+    pub leaves_files: bool,
     /// Runtimes that the command's environment makes write tables of their code: these are removed.
     pub runtimes: Runtimes,
 }
@@ -79,6 +82,7 @@ impl Default for Options {
             ring_pages: None,
             calls: false,
             names: None,
+            leaves_files: false,
             runtimes: Runtimes::default(),
         }
     }
@@ -142,7 +146,7 @@ pub fn record(
         return Err(Failure::TooOften(most));
     }
     spawn::outlive_file_limit();
-    let allow = Sources { kernel: Kernel::No, ..Sources::default() };
+    let allow = Sources { kernel: Kernel::No, bpf: false, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
     let calibrator = Calibrator::begin(Some(end));
     let calibration = calibrator.as_ref().and_then(Calibrator::so_far);
@@ -151,6 +155,7 @@ pub fn record(
     let mut header = Header {
         tool: facts::TOOL.into(),
         host: facts::host(),
+        host_name: facts::host_name(),
         calibration,
         begin_unix_ms: begin_unix.as_millis() as u64,
         settings: Settings {
@@ -236,6 +241,7 @@ pub fn record(
             cpu_hertz: session.cpu_hertz,
             allocations,
             names: options.names.as_deref().and_then(NameCache::open),
+            leaves_files: options.leaves_files,
         }),
     };
     let begin_ns = header.begin_ns;

@@ -62,6 +62,9 @@ pub struct Sources {
     pub kernel: Kernel,
     /// The fault counter and resident memory over time.
     pub levels: bool,
+    /// Every fault of running processes timed in the kernel by BPF, given the rights; needs `counters`. In place of pairs,
+    /// which then only tell kinds.
+    pub bpf: bool,
 }
 
 /// Whether kernel stacks are wanted. Their names cost about 50 ms of CPU once, after the program has ended.
@@ -88,14 +91,15 @@ impl Kernel {
 
 impl Sources {
     /// Only `wait4`, which always works.
-    pub const NONE: Self = Self { counters: false, pairs: false, kernel: Kernel::No, levels: false };
+    pub const NONE: Self =
+        Self { counters: false, pairs: false, kernel: Kernel::No, levels: false, bpf: false };
     /// Exact counts, and nothing that runs beside the program: for comparing runs.
     pub const COUNTERS: Self = Self { counters: true, ..Self::NONE };
 }
 
 impl Default for Sources {
     fn default() -> Self {
-        Self { counters: true, pairs: true, kernel: Kernel::WhenCheap, levels: true }
+        Self { counters: true, pairs: true, kernel: Kernel::WhenCheap, levels: true, bpf: true }
     }
 }
 

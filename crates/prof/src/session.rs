@@ -8,6 +8,7 @@
 
 mod copier;
 mod cpu_buffer;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -19,6 +20,7 @@ use faultless_os::spawn::allow_many_descriptors;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
+use crate::in_kernel::Timed;
 use crate::machine::Machine;
 use crate::request::{Kernel, Sources};
 use crate::shape::Shape;
@@ -27,6 +29,7 @@ use crate::{calibrate, facts, tuning as t};
 pub(crate) use copier::Copier;
 use cpu_buffer::Sampled;
 pub(crate) use cpu_buffer::{CpuBuffer, Role};
+pub(crate) use timed::Attempt;
 
 /// Whom to watch.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +111,8 @@ pub(crate) struct Session {
     major: Counter,
     /// CPU time of the tree.
     clock: Counter,
+    /// Faults that the kernel times itself, in place of the counters.
+    pub(crate) timed: Option<Timed>,
     /// Counters of the machine at the start.
     machine: Machine,
     /// One per processor.
@@ -308,12 +313,15 @@ impl Session {
 
     /// Faults in user mode so far.
     pub(crate) fn user_faults(&self) -> Option<u64> {
-        self.user.count()
+        self.timed_sums().map(|sums| sums.user()).or_else(|| self.user.count())
     }
 
     /// Faults so far: of all modes if those can be counted, else of user mode.
     pub(crate) fn faults(&self) -> Option<u64> {
         let sampled = || self.sampled(Sampled::All).filter(|_| !self.user_only);
+        if let Some(sums) = self.timed_sums() {
+            return Some(sums.all());
+        }
         self.all.count().or_else(sampled).or_else(|| self.user_faults())
     }
 
@@ -329,22 +337,37 @@ impl Session {
 
     /// The exact counts so far, and those of the machine.
     pub(crate) fn counts(&self, before_exec_faults: u64, machine: &BTreeMap<String, u64>) -> Counts {
-        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.unsampled());
         let [huge, collapsed] = facts::HUGE_PAGES.map(|name| machine.get(name).copied());
         Counts {
-            user_faults: self.user.count(),
-            all_faults: self.all.count().or_else(all),
-            minor_faults: self
-                .minor
-                .count()
-                .or_else(|| Some(self.sampled(Sampled::Minor)? + self.unsampled())),
-            major_faults: self.major.count().or_else(|| self.sampled(Sampled::Major)),
             huge_at_most: huge,
             huge_collapsed: collapsed,
             huge_ns: huge.filter(|huge| *huge > 0).and_then(|_| calibrate::huge_ns()),
             cpu_ns: self.clock.count(),
             before_exec_faults,
             running: 0,
+            ..self.fault_counts()
+        }
+    }
+
+    /// Only those of faults.
+    fn fault_counts(&self) -> Counts {
+        if let Some(sums) = self.timed_sums() {
+            return Counts {
+                user_faults: Some(sums.user()),
+                all_faults: Some(sums.all()),
+                minor_faults: Some(sums.all_minor().faults),
+                major_faults: Some(sums.all_major().faults),
+                ..Counts::default()
+            };
+        }
+        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.unsampled());
+        let minor = || Some(self.sampled(Sampled::Minor)? + self.unsampled());
+        Counts {
+            user_faults: self.user.count(),
+            all_faults: self.all.count().or_else(all),
+            minor_faults: self.minor.count().or_else(minor),
+            major_faults: self.major.count().or_else(|| self.sampled(Sampled::Major)),
+            ..Counts::default()
         }
     }
 
@@ -376,12 +399,12 @@ impl Session {
 
     /// Whether faults are counted at least.
     pub(crate) fn counts_faults(&self) -> bool {
-        !self.user.0.is_empty()
+        !self.user.0.is_empty() || self.timed.is_some()
     }
 
-    /// Whether single faults can be recorded.
+    /// Whether single faults can be recorded, all of them for a while.
     pub(crate) fn records_faults(&self) -> bool {
-        !self.buffers.is_empty()
+        !self.buffers.is_empty() && self.timed.is_none()
     }
 
     /// Switches the recording of single faults, in all processes of the tree.
@@ -396,6 +419,10 @@ impl Session {
 
     /// Begins samples anew, see [`CpuBuffer::align_samples`].
     pub(crate) fn align_samples(&mut self) {
+        // One program decides on entry and end, so they are in step.
+        if self.timed.is_some() {
+            return;
+        }
         self.with_samples_off(|session| {
             session.buffers.iter().for_each(|buffer| buffer.align_samples(session.sample_period()));
         });
@@ -411,12 +438,17 @@ impl Session {
         self.early_period > 0
     }
 
-    /// Samples are rarer from now on.
-    pub(crate) fn thin_samples(&mut self) {
+    /// Samples are rarer from now on. Returns the faults per sample that the records do not tell.
+    pub(crate) fn thin_samples(&mut self) -> Option<u64> {
         let early_period = std::mem::take(&mut self.early_period);
+        if let Some(timed) = &mut self.timed {
+            timed.timer.sample_every(self.period);
+            return Some(self.period);
+        }
         self.with_samples_off(|session| {
             session.buffers.iter().for_each(|buffer| buffer.sample(session.period, early_period));
         });
+        None
     }
 
     /// Notes what became of a source; once if two attempts failed alike.

@@ -18,7 +18,7 @@ use faultless_trace::observation::{Exit, Map, Record, SourceNote, What};
 use crate::facts;
 use crate::heaps;
 use crate::request::{Attach, Failure, Sources, Until, not_started};
-use crate::session::{Session, Watched, online_cpus};
+use crate::session::{Attempt, Session, Watched, online_cpus};
 use crate::shape::Shape;
 use crate::tuning as t;
 
@@ -120,11 +120,11 @@ impl Running {
                 End::With(spawn::hold(&plan)?.release().map_err(|error| not_started(&words[0], error))?)
             }
         };
-        let processes = attached.iter().map(|attached| Process {
-            handle: ProcessHandle::of(attached.pid as i32),
-            begin: attached.stat,
-            last: attached.stat,
-            peak_rss_bytes: 0,
+        let processes = attached.iter().map(|attached| {
+            // Opening the events has taken its time.
+            let begin = procfs::stat(attached.pid).unwrap_or(attached.stat);
+            let handle = ProcessHandle::of(attached.pid as i32);
+            Process { handle, begin, last: begin, peak_rss_bytes: 0 }
         });
         Ok(Self { processes: processes.collect(), ended: 0, end, next_ns: 0 })
     }
@@ -185,7 +185,14 @@ impl Subject {
         if let Self::Child(child) = self { child.before_exec_faults() } else { 0 }
     }
 
-    /// How it ended and what it used.
+    /// Reads the figures of running processes for the last time: nothing is watched any more.
+    pub(crate) fn stop(&mut self) {
+        if let Self::Running(running) = self {
+            running.processes.iter_mut().for_each(Process::read);
+        }
+    }
+
+    /// How it ended and what it used. Call [`Subject::stop`] before.
     ///
     /// # Errors
     /// Somebody else has reaped our child.
@@ -195,8 +202,7 @@ impl Subject {
                 let (ending, usage) = child.wait()?;
                 Ok((exit(ending), usage))
             }
-            Self::Running(mut running) => {
-                running.processes.iter_mut().for_each(Process::read);
+            Self::Running(running) => {
                 let used = running.processes.iter().map(Process::used).reduce(Rusage::plus);
                 Ok((running.end.exit()?, used.unwrap_or_default()))
             }
@@ -239,11 +245,15 @@ pub(crate) fn attach(
     let mut pids = attach.pids;
     pids.sort_unstable();
     pids.dedup();
+    // Before the processes are looked at: it takes some ten milliseconds.
+    let attempt = Attempt::make(allow);
     let (attached, gone) = find_all(&pids)?;
     let first = *pids.first().ok_or(Failure::Empty)?;
     spawn::remember_requests_to_end();
     let tids: Vec<i32> = attached.iter().flat_map(|attached| attached.tids.iter().copied()).collect();
-    let mut session = Session::open(Watched::Running(&tids), allow, shape);
+    let found: Vec<u32> = attached.iter().map(|attached| attached.pid).collect();
+    let of_threads = || Session::open(Watched::Running(&tids), allow, shape);
+    let mut session = Session::timed_or(attempt, Some(&found), allow, shape, of_threads);
     for pid in gone {
         session.note(&format!("process {pid}"), false, "it had ended before it could be watched");
     }
@@ -303,7 +313,8 @@ pub(crate) fn machine(
 ) -> Result<(Session, Subject, u64), Failure> {
     spawn::remember_requests_to_end();
     let cpus = online_cpus(0);
-    let session = Session::open(Watched::Machine(&cpus), allow, shape);
+    let of_processors = || Session::open(Watched::Machine(&cpus), allow, shape);
+    let session = Session::timed_or(Attempt::make(allow), None, allow, shape, of_processors);
     if !session.counts_faults() {
         let needs = "it needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 0 or below";
         let is_user = faultless_os::host::user().0 != 0;

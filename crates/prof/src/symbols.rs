@@ -6,6 +6,7 @@
 //! It does not find the file that an address lies in (`unwind`).
 
 mod cache;
+pub mod debug_files;
 mod debug_info;
 mod functions;
 pub(crate) mod jit;

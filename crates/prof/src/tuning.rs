@@ -110,6 +110,13 @@ pub(crate) const ALLOCATOR_BATCHES: [u64; 2] = [31, 63];
 /// are all recorded. So a program of 50 000 faults has about 1 100 samples, and a kind with a tenth of its
 /// faults is known within 20 %. A period of 479 from the start gave 92 samples.
 pub(crate) const EARLY_STACK_SAMPLES: u64 = 1_500;
+/// Processes times the processors that each has run on, of which the kernel adds up faults (some 230 bytes each, 15 MiB
+/// in all, while it times them).
+pub(crate) const TIMED_PROCESSES_MAX: u32 = 1 << 16;
+/// Ended processes that stay in that table, until one pass removes all of them.
+pub(crate) const TIMED_GONE_MAX: usize = 1 << 10;
+/// Blocks of touches from which the cost of timing in the kernel is known: 3 ms.
+pub(crate) const TIMED_ROUNDS: usize = 16;
 /// Cost of a sample to the program, ns: two records (measured). The recorder's side, on another
 /// processor, takes 1.5 us.
 pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;

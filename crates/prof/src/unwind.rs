@@ -31,12 +31,12 @@ use std::hash::BuildHasher;
 use faultless_os::ring::{Registers, StackCopy};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
-use faultless_trace::recording::{EXEC, Mark, is_interposer};
+use faultless_trace::recording::{EXEC, Mark, Module, is_interposer};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::address_space::{AddressSpace, Region};
-use crate::elf::path_of;
+use crate::elf::{ElfImage, path_of};
 use crate::symbols::jit::Jit;
 use crate::symbols::{KERNEL, ModuleFrames, NameCache, NameSource};
 use memory::StackReader;
@@ -87,6 +87,8 @@ pub(crate) struct Unwinder {
     table: Table,
     reader: StackReader,
     names: Option<NameCache>,
+    /// The functions of files are left without names.
+    leaves_files: bool,
     by_frame_pointers: FramePointers,
     addresses: Vec<u64>,
     frames: Vec<u32>,
@@ -149,9 +151,9 @@ impl std::fmt::Debug for Unwinder {
 }
 
 impl Unwinder {
-    /// `names`: the cache of earlier recordings.
-    pub(crate) fn new(names: Option<NameCache>) -> Self {
-        Self { names, ..Self::default() }
+    /// `names`: the cache of earlier recordings. `leaves_files`: files are named later, by others.
+    pub(crate) fn new(names: Option<NameCache>, leaves_files: bool) -> Self {
+        Self { names, leaves_files, ..Self::default() }
     }
 
     /// A mapping appeared in `pid`.
@@ -259,6 +261,9 @@ impl Unwinder {
                 }
                 Origin::Object(object) => {
                     let (elf, source) = self.objects.named(object)?;
+                    if self.leaves_files && matches!(source, ElfImage::File(_)) {
+                        return None;
+                    }
                     NameSource::Elf(elf, source)
                 }
             };
@@ -270,7 +275,15 @@ impl Unwinder {
         let (named, all) = (found.names.len(), self.table.frames().count());
         let note = format!("{named} of {all} places in code have names");
         // With no frames, no names are missing.
-        notes.push(SourceNote { source: "names".to_owned(), used: named > 0 || all == 0, note });
+        let is_used = named > 0 || all == 0;
+        notes.push(match self.leaves_files {
+            true => SourceNote {
+                source: "names of files".to_owned(),
+                used: false,
+                note: SourceNote::NOT_ASKED_FOR.to_owned(),
+            },
+            false => SourceNote { source: "names".to_owned(), used: is_used, note },
+        });
         (found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect(), notes)
     }
 
@@ -299,14 +312,15 @@ impl Unwinder {
             None
         };
         if object.is_none() && (!may_be_file(name) || name.starts_with("/memfd:")) && !is_vdso {
-            let module = self.table.module(&format!("[jit {pid}]"), None);
+            let module = self.table.module(special(&format!("[jit {pid}]")));
             self.sources.insert(module, Origin::Jit(pid));
             self.jits.entry(pid).or_insert_with(|| Jit::new(pid, None)).open();
             return Code { module, object: None, in_file: false, ours: false };
         }
         let elf = object.and_then(|number| self.objects.get_mut(number)).map(|object| &object.elf);
         let path = path_of(name);
-        let module = self.table.module(path, elf.and_then(|elf| elf.build_id.as_deref()));
+        let (build_id, code) = elf.map(|elf| (elf.build_id.clone(), elf.code())).unwrap_or_default();
+        let module = self.table.module(Module { path: path.to_owned(), build_id, code });
         if let Some(number) = object {
             self.sources.insert(module, Origin::Object(number));
         }
@@ -325,7 +339,7 @@ impl Unwinder {
         frames.clear();
         let (in_kernel, in_user) = addresses.split_at(kernel);
         for (depth, address) in in_kernel.iter().enumerate() {
-            let module = self.table.module(KERNEL, None);
+            let module = self.table.module(special(KERNEL));
             self.sources.insert(module, Origin::Kernel);
             frames.push(self.table.frame(Some(module), address - u64::from(depth > 0)));
         }
@@ -335,7 +349,7 @@ impl Unwinder {
             let found = self.code(pid, &mut process.space, address);
             process.in_exec &= found.is_none();
             if process.in_exec {
-                let module = self.table.module(EXEC, None);
+                let module = self.table.module(special(EXEC));
                 frames.push(self.table.frame(Some(module), 0));
                 break;
             }
@@ -350,6 +364,11 @@ impl Unwinder {
         self.frames = frames;
         stack
     }
+}
+
+/// A module that is no file.
+fn special(name: &str) -> Module {
+    Module { path: name.to_owned(), ..Module::default() }
 }
 
 /// Whether a mapping with this name is one of a file. Other memory has names like `//anon`, `[heap]`,

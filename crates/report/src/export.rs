@@ -12,13 +12,15 @@
 //! | [`pprof`] | `go tool pprof`, Pyroscope, Parca, speedscope |
 //! | [`folded`] | flamegraph.pl, inferno, speedscope |
 //! | [`jsonl`] | jq, scripts |
-//! | [`csv`] | pandas, DuckDB, Parquet converters |
+//! | [`csv`] | pandas, spreadsheets |
+//! | [`parquet`] | DuckDB, Spark: runs of many machines |
 
 pub mod csv;
 pub mod firefox;
 pub mod folded;
 pub mod jsonl;
 mod names;
+pub mod parquet;
 pub mod perfetto;
 pub mod pprof;
 

@@ -9,9 +9,10 @@
 //!
 //! So `lz4 -dc FILE | jq` reads it. Every line is an object with one member, named after its kind. The first
 //! line is the `header`, which names the fields of the kinds that are arrays (`columns`). The last is the
-//! `footer`. A line that refers to a stack, frame or module by number follows its definition. Readers skip
-//! and count kinds that they do not know: a newer version may add kinds and fields, but never change them. A
-//! damaged or cut file yields the contents of its whole frames. Times are ns of CLOCK_MONOTONIC.
+//! `footer`; `faultless symbolize` adds `symbol` lines behind it. A line that refers to a stack, frame or
+//! module by number follows its definition. Readers skip and count kinds that they do not know: a newer
+//! version may add kinds and fields, but never change them. A damaged or cut file yields the contents of its
+//! whole frames. Times are ns of CLOCK_MONOTONIC.
 //!
 //! LZ4 frames: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>.
 

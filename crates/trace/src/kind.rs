@@ -172,6 +172,8 @@ pub(crate) const FIRST_TOUCHES: [Kind; 4] =
 pub enum Source {
     /// Counted by the kernel, every one.
     Counted,
+    /// Every one timed in the kernel by BPF.
+    Measured,
     /// From recorded single faults, scaled to the exact count of their span of time.
     Sampled,
     /// From recorded faults and a rule that can be wrong; the rule is in METHODOLOGY.md.

@@ -32,7 +32,7 @@ impl Interval {
     }
 
     /// The same function applied to the estimate and to both ends.
-    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { value: of(self.value), low: of(self.low), high: of(self.high) }
     }
 

@@ -3,6 +3,7 @@
 //! Times are nanoseconds of CLOCK_MONOTONIC. Nothing here is corrected, scaled or classified.
 
 mod calibration;
+mod in_kernel;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{Adds, Kind};
 
 pub use calibration::Calibration;
+pub use in_kernel::{FaultSum, FaultSums, InKernel};
 
 /// Stands for a command where the whole machine was watched.
 pub const ALL_PROCESSES: [&str; 2] = ["all", "processes"];
@@ -42,6 +44,9 @@ pub struct Observation {
     pub machine: BTreeMap<String, u64>,
     /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
+    /// Every fault, if the kernel timed them itself.
+    #[serde(default)]
+    pub in_kernel: Option<InKernel>,
     /// Consecutive spans of time with their exact counts; in some of them single faults were recorded.
     pub windows: Vec<Window>,
     /// Records of the rings, sorted by time. Fault records only inside windows that are `recorded`.

@@ -11,6 +11,7 @@ mod alike;
 mod blocks;
 mod cold;
 mod huge;
+mod in_kernel;
 mod kinds;
 mod price;
 mod rows;

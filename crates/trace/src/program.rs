@@ -11,7 +11,16 @@ use crate::observation::{Observation, SourceNote, What};
 use crate::recording::{Mark, Recording, Stacks};
 
 /// Beginnings of the names of functions of an allocator that may be linked into a program.
-pub(crate) const OWN: [&str; 6] = ["je_", "_rjem_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"];
+const OWN: [(&str, &str); 6] = [
+    ("_rjem_", "jemalloc"),
+    ("je_", "jemalloc"),
+    ("tcmalloc::", "tcmalloc"),
+    ("mi_", "mimalloc"),
+    ("_mi_", "mimalloc"),
+    ("snmalloc::", "snmalloc"),
+];
+/// In the names of jemalloc's functions, whatever prefix it was built with: `duckdb_je_extent_dalloc_wrapper`.
+const PREFIXED: &str = "_je_";
 /// Functions of Go below every stack.
 const GO: [&str; 4] = ["runtime.main", "runtime.goexit", "runtime.mstart", "runtime.mcall"];
 /// Part of the file name of a C library whose malloc has no settings.
@@ -90,6 +99,13 @@ fn of_heaps(heaps: &[Heap]) -> Option<Memory> {
     })
 }
 
+/// The allocator that a function belongs to, if it may be linked into a program, and the beginning of its name.
+pub(crate) fn own_allocator(function: &str) -> Option<(&'static str, &'static str)> {
+    let begins = OWN.iter().find(|(begin, _)| function.starts_with(begin));
+    let known = begins.map(|&(begin, name)| (name, begin));
+    known.or_else(|| function.contains(PREFIXED).then_some(("jemalloc", PREFIXED)))
+}
+
 fn file_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -102,7 +118,7 @@ fn on_stacks(stacks: &Stacks) -> Option<Memory> {
             frame.module.and_then(|module| stacks.modules.get(module as usize)).map(|module| &*module.path);
         let file = file_of(file.unwrap_or_default());
         for name in &frame.names {
-            let is_own = OWN.iter().any(|begin| name.function.starts_with(begin))
+            let is_own = own_allocator(&name.function).is_some()
                 || name.function == "malloc" && !C_LIBRARY.iter().any(|begin| file.starts_with(begin));
             if GO.contains(&name.function.as_str()) {
                 return Some(Memory::Go);
@@ -217,7 +233,7 @@ mod tests {
         let mut recording = Recording::default();
         recording.observation.records = maps.iter().map(|name| record(map(name))).collect();
         for (at, (path, function)) in frames.iter().enumerate() {
-            recording.stacks.modules.push(Module { path: (*path).to_owned(), build_id: None });
+            recording.stacks.modules.push(Module { path: (*path).to_owned(), ..Module::default() });
             let name = Name { function: (*function).to_owned(), ..Name::default() };
             let module = Some(at as u32);
             recording.stacks.frames.push(Frame { module, names: vec![name], ..Frame::default() });

@@ -80,6 +80,9 @@ pub struct Header {
     pub command: Vec<String>,
     /// The machine.
     pub host: Host,
+    /// Its name, `uname -n`; empty if not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host_name: String,
     /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
     /// How it was recorded.
@@ -177,9 +180,29 @@ pub struct Module {
     pub path: String,
     /// GNU build id in hexadecimal.
     pub build_id: Option<String>,
+    /// Where its code is loaded; empty if that is not known. A debug file states addresses, and no longer the offsets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<Code>,
+}
+
+/// A part of an ELF file with code (`PT_LOAD`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Code {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length in the file.
+    pub len_bytes: u64,
+    /// Address of the first byte, as the file states it.
+    pub address: u64,
 }
 
 impl Module {
+    /// The address that the file states for the byte at this offset; `None`: it is in no known code.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let inside = |code: &Code| offset.checked_sub(code.offset).filter(|inside| *inside < code.len_bytes);
+        self.code.iter().find_map(|code| Some(code.address.wrapping_add(inside(code)?)))
+    }
+
     /// The last part of its path; `[jit]` for code generated at run time, in any process.
     pub fn short_name(&self) -> &str {
         if self.path.starts_with("[jit ") {

@@ -86,6 +86,9 @@ pub struct Mechanism {
     pub faults: Interval,
     /// Their time, waits included, ns.
     pub fault_ns: Interval,
+    /// How much of it they waited, ns.
+    #[serde(default)]
+    pub fault_wait_ns: f64,
     /// Time in the calls that gave the memory back or made the others wait, ns; `None` if calls were not timed.
     pub call_ns: Option<f64>,
     /// Time that other threads waited because of it, ns.
@@ -535,6 +538,7 @@ fn mechanism(
         what,
         faults: shown.faults,
         fault_ns: shown.time_ns,
+        fault_wait_ns: shown.wait_ns,
         call_ns: (call_ns > 0.0).then_some(call_ns),
         wait_ns: claim.wait_ns + blocked_ns,
         share: if scene.run.cpu_ns > 0.0 { (cost_ns / scene.run.cpu_ns).min(1.0) } else { 0.0 },

@@ -403,7 +403,8 @@ impl Session<'_> {
 }
 
 /// The sources of a recorded run: counts, single faults, and resident memory for that of the end.
-const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
+const RECORDED: Sources =
+    Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true, bpf: false };
 
 /// How many of these rounds are followed by recorded runs.
 fn recorded(rounds: u32) -> u32 {

@@ -23,7 +23,8 @@ const BUDGET_RUNS: u32 = 10;
 /// Runs that are checked. The median of three is that of the usual run, even if one is odd.
 const CHECK_RUNS: u32 = 3;
 /// Counts, single faults, and memory over time. Kernel stacks only tell times.
-const SOURCES: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true };
+const SOURCES: Sources =
+    Sources { counters: true, pairs: true, kernel: Kernel::No, levels: true, bpf: false };
 
 /// Compare the page faults and memory of a program with a budget, as a gate for CI.
 ///

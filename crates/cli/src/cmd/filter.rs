@@ -60,6 +60,11 @@ impl FilterArgs {
         }
     }
 
+    /// Whether no filter is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filter() == Filter::default()
+    }
+
     /// The same without the mode, for views that treat it themselves.
     pub(crate) fn of_any_mode(&self) -> Filter {
         Filter { user_only: false, ..self.filter() }

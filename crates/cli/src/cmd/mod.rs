@@ -18,12 +18,14 @@ mod rounds;
 mod run;
 mod stat;
 mod status;
+mod symbolize;
 mod timeline;
 mod top;
 mod trace_file;
 mod workload;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::program::Words;
@@ -60,6 +62,7 @@ enum Verb {
     Timeline(timeline::Args),
     Diff(diff::Args),
     Export(export::Args),
+    Symbolize(symbolize::Args),
     Top(top::Args),
     Advise(advise::Args),
     Run(run::Args),
@@ -99,7 +102,27 @@ fn pid(word: &str) -> Result<u32, String> {
 /// # Errors
 /// A mistake in the words, in one line.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
-    faultless_console::parse(words)
+    match words.get(1).filter(|word| is_program(word)) {
+        Some(word) if Args::command().find_subcommand(word).is_none() => {
+            let word = word.to_string_lossy();
+            Err(Failure(format!(
+                "{word}: a program, not a verb; `faultless advise -- {word}` finds what cures its page faults"
+            )))
+        }
+        _ => faultless_console::parse(words),
+    }
+}
+
+/// Whether a shell would run a program of this name.
+fn is_program(word: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    let is_path = word.as_encoded_bytes().contains(&b'/');
+    if is_path {
+        Path::new(word).is_file()
+    } else {
+        folders.into_iter().any(|folder| folder.join(word).is_file())
+    }
 }
 
 /// Runs the chosen verb.
@@ -115,6 +138,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),
+        Verb::Symbolize(args) => symbolize::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
         Verb::Diff(args) => diff::run(args),

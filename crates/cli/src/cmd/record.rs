@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Also name Node and Java functions, through NODE_OPTIONS and JAVA_TOOL_OPTIONS.
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     jit: bool,
+    /// Do not name the functions of files: `faultless symbolize` does it later, also on another machine.
+    #[arg(long)]
+    no_symbols: bool,
     /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root with CMD, else 0: only root
     /// sees the kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
@@ -86,6 +89,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
         names: names_folder(),
+        leaves_files: args.no_symbols,
         calls: !args.no_calls && !is_privileged,
         ..Options::default()
     };

@@ -68,6 +68,8 @@ enum SourceArg {
     Kernel,
     /// Faults and memory over time, for the avoidable curve
     Levels,
+    /// Every fault of running processes timed in the kernel, as root; implies counters
+    Bpf,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -166,9 +168,10 @@ fn repeat(
 fn sources(list: &[SourceArg]) -> Sources {
     let has = |source| list.contains(&source);
     Sources {
-        counters: has(SourceArg::Counters) || has(SourceArg::Pairs),
+        counters: has(SourceArg::Counters) || has(SourceArg::Pairs) || has(SourceArg::Bpf),
         pairs: has(SourceArg::Pairs),
         kernel: if has(SourceArg::Kernel) { Kernel::Always } else { Kernel::No },
         levels: has(SourceArg::Levels),
+        bpf: has(SourceArg::Bpf),
     }
 }

@@ -46,10 +46,7 @@ impl TraceArg {
 /// The file can't be read, or is no trace.
 pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     let name = path.display();
-    let bytes = bytes(path).map_err(|error| {
-        let reason = reason(&error);
-        Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
-    })?;
+    let bytes = open(path)?;
     let is_foreign = perfdata::is_perf_data(&bytes);
     let read = if is_foreign {
         perfdata::read(&bytes).map_err(|error| error.to_string())
@@ -68,6 +65,28 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
         eprintln!("faultless: {name}: missing: single faults: {counted}");
     }
     Ok(recording)
+}
+
+/// The trace at `path` with its bytes, to be added to.
+///
+/// # Errors
+/// The file can't be read, or is no trace of ours.
+pub(crate) fn raw(path: &Path) -> Result<(Vec<u8>, Recording), Failure> {
+    let name = path.display();
+    let bytes = open(path)?;
+    if perfdata::is_perf_data(&bytes) {
+        let remedy = "name a trace of `faultless record`";
+        return Err(Failure(format!("{name}: a file of perf, which takes no names; {remedy}")));
+    }
+    let recording = file::read(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
+    Ok((bytes, recording))
+}
+
+fn open(path: &Path) -> Result<Vec<u8>, Failure> {
+    bytes(path).map_err(|error| {
+        let (name, reason) = (path.display(), reason(&error));
+        Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
+    })
 }
 
 /// Fails if the allocation recorder was off: nothing is known of who allocated. `otherwise` is what else to do.

@@ -194,3 +194,23 @@ fn a_block_of_the_pool_that_is_freed_twice_is_not_asked_for_its_length() {
     let reader = Reader::create().unwrap();
     assert_eq!(run(Case::pooled(&program, &[]).env("FAULTLESS_RECORD", &variable(&reader))).stdout, "ok\n");
 }
+
+#[test]
+fn profilers_find_the_probes_of_blocks() {
+    let notes = Command::new("readelf").args(["-nW", PRELOAD]).output();
+    let notes = match notes {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
+        other => return faultless_wants::missing_package("binutils", format_args!("readelf: {other:?}")),
+    };
+    let probes = notes.split("stapsdt").filter(|note| note.contains("Provider: otel_memory"));
+    let mut found = [0, 0];
+    for note in probes {
+        let arguments = note.lines().find_map(|line| line.trim().strip_prefix("Arguments:")).unwrap();
+        match note.contains("Name: alloc") {
+            true => assert_eq!(arguments.split_whitespace().count(), 3, "{note}"),
+            false => assert!(note.contains("Name: free") && arguments.split_whitespace().count() == 1, "{note}"),
+        }
+        found[usize::from(note.contains("Name: free"))] += 1;
+    }
+    assert!(found[0] > 0 && found[1] > 0, "{notes}");
+}

@@ -56,6 +56,19 @@ fn a_program_on_the_path_is_found_and_one_beside_comes_first() {
 }
 
 #[test]
+fn a_program_in_place_of_a_verb_is_led_to_advise() {
+    let folder = alone();
+    let file = folder.path().join("faultless");
+    for word in ["sh", file.to_str().unwrap()] {
+        let (code, out, said) = run(folder.path(), "/nowhere:/bin", &[word, "-c", "true"]);
+        assert_eq!((code, out.as_str()), (Some(2), ""));
+        assert!(said.contains(&format!("`faultless advise -- {word}`")), "{said}");
+    }
+    let (_, _, said) = run(folder.path(), "/nowhere", &["sh"]);
+    assert!(said.contains("there are doctor, stat, "), "{said}");
+}
+
+#[test]
 fn a_program_that_is_not_installed_is_named_with_the_command_that_installs_it() {
     let folder = alone();
     let programs =

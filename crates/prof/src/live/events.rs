@@ -2,7 +2,7 @@
 //! of every fault.
 //!
 //! In: whom to watch. Out: [`Hit`]s: how often each pair of addresses occurred in a process; and readings. Major faults
-//! are left out of these, because they wait.
+//! are left out of these, because they wait. As root the kernel times every fault, and there are no bursts.
 //!
 //! It does not name addresses (`names`), or unwind without frame pointers: it takes the kernel's chain as is.
 
@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use faultless_os::ring::{Raw, Sample, records};
+use faultless_trace::observation::FaultSums;
 use faultless_trace::pairer::Pairer;
+use rustc_hash::FxHashMap;
 
 use crate::request::Sources;
-use crate::session::{CpuBuffer, Role, Roles, Session, Watched};
+use crate::session::{Attempt, CpuBuffer, Role, Roles, Session, Watched};
 use crate::shape::Shape;
 use crate::tuning as t;
 
@@ -45,15 +47,20 @@ pub(super) struct Events {
     hits: HashMap<Hit, Hits>,
     /// Records that the rings lost since the last [`Events::take`].
     lost: u64,
+    /// Faults of each process at the last [`Events::timed`].
+    sums: FxHashMap<u32, FaultSums>,
     bytes: Vec<u8>,
 }
 
 impl Events {
     /// Opens them, with a chain for one fault in `period`. What is refused is missing.
     pub(super) fn open(watched: Watched<'_>, period: u64) -> Self {
-        let session =
-            Session::open(watched, Sources { pairs: true, ..Sources::COUNTERS }, &Shape::live(period));
-        if !matches!(watched, Watched::Held(_)) {
+        let is_command = matches!(watched, Watched::Held(_));
+        let allow = Sources { pairs: true, bpf: !is_command, ..Sources::COUNTERS };
+        let shape = Shape::live(period);
+        let plain = || Session::open(watched, allow, &shape);
+        let session = Session::timed_or(Attempt::make(allow), None, allow, &shape, plain);
+        if !is_command {
             session.begin();
             session.record_faults(false);
         }
@@ -63,7 +70,25 @@ impl Events {
 
     /// `None`: single faults can be seen; else why not.
     pub(super) fn refusal(&self) -> Option<String> {
-        (!self.session.records_faults()).then(|| self.session.denied())
+        (!self.session.records_faults() && !self.times_all()).then(|| self.session.denied())
+    }
+
+    /// Whether the kernel times every fault.
+    pub(super) fn times_all(&self) -> bool {
+        self.session.timed.is_some()
+    }
+
+    /// If so, of each process how many minor faults were timed since the last call, and how long these took, ns.
+    pub(super) fn timed(&mut self) -> Option<Vec<(u32, u64, f64)>> {
+        let timed = self.session.timed.as_ref()?;
+        let before = std::mem::replace(&mut self.sums, timed.by_process());
+        let since = self.sums.iter().filter_map(|(&pid, sums)| {
+            let (now, then) = (sums.all_minor(), before.get(&pid).copied().unwrap_or_default().all_minor());
+            let faults = now.timed.checked_sub(then.timed).filter(|faults| *faults > 0)?;
+            let ns = now.ns.saturating_sub(then.ns) as f64 - faults as f64 * timed.offset_ns();
+            Some((pid, faults, ns.max(0.0)))
+        });
+        Some(since.collect())
     }
 
     /// Faults of all that is watched, in kernel mode too if that may be seen.
@@ -83,6 +108,7 @@ impl Events {
     /// Takes what the rings hold; returns the readings among it.
     pub(super) fn drain(&mut self) -> Vec<(u32, f64)> {
         let mut readings = Vec::new();
+        let mut ended = Vec::new();
         for CpuBuffer { ring, .. } in &self.session.buffers {
             self.bytes.clear();
             ring.drain_into(&mut self.bytes);
@@ -90,6 +116,10 @@ impl Events {
             for raw in records(&self.bytes) {
                 let sample = match raw {
                     Raw::Sample(sample) => sample,
+                    Raw::Exit(task) if task.pid == task.tid => {
+                        ended.push(task.pid);
+                        continue;
+                    }
                     Raw::Lost { lost, .. } => {
                         self.lost += lost;
                         continue;
@@ -112,6 +142,9 @@ impl Events {
                     _ => {}
                 }
             }
+        }
+        if let Some(timed) = &mut self.session.timed {
+            ended.into_iter().for_each(|pid| timed.ended(pid));
         }
         readings
     }

@@ -1,6 +1,6 @@
 //! What a fault costs while it is watched.
 //!
-//! In: readings of single faults, and the pair's offset ([`Calibration`]). Out: the mean time of a fault, overall and
+//! In: readings of single faults, or what the kernel timed of each process; and the pair's offset ([`Calibration`]). Out: the mean time of a fault, overall and
 //! per process. Waits are cut: a reading far above the median counts as an upper bound.
 //!
 //! It does not tell kinds of faults apart (`trace`).
@@ -20,6 +20,8 @@ pub(super) struct Prices {
     timed: VecDeque<(u32, f64)>,
     of_process: HashMap<u32, f64>,
     of_all: Option<f64>,
+    /// Faults that the kernel timed in the last interval that had any, if it does.
+    in_kernel: Option<u64>,
 }
 
 impl Prices {
@@ -52,6 +54,17 @@ impl Prices {
         self.of_process = sums.into_iter().filter_map(|(pid, one)| Some((pid, mean(one)?))).collect();
     }
 
+    /// Takes what the kernel timed in an interval: by process, how many faults and how long they took, ns. An interval
+    /// without faults leaves the prices.
+    pub(super) fn measured(&mut self, timed: &[(u32, u64, f64)]) {
+        let (faults, ns) = timed.iter().fold((0, 0.0), |all, of| (all.0 + of.1, all.1 + of.2));
+        if faults > 0 {
+            self.in_kernel = Some(faults);
+            self.of_all = Some(ns / faults as f64);
+            self.of_process = timed.iter().map(|&(pid, faults, ns)| (pid, ns / faults as f64)).collect();
+        }
+    }
+
     /// Nanoseconds per fault of a process; the overall price if too few of its faults were timed.
     pub(super) fn of(&self, pid: u32) -> f64 {
         self.of_process.get(&pid).copied().unwrap_or(self.of_all())
@@ -64,7 +77,7 @@ impl Prices {
 
     /// Timed faults behind [`Prices::of_all`]; 0: the price is the calibration's.
     pub(super) fn timed(&self) -> usize {
-        self.of_all.map_or(0, |_| self.timed.len())
+        self.in_kernel.map_or_else(|| self.of_all.map_or(0, |_| self.timed.len()), |faults| faults as usize)
     }
 }
 
@@ -90,6 +103,15 @@ mod tests {
         prices.add(vec![(9, 700.0)]);
         assert_eq!((prices.of(7), prices.of_all()), (1500.0, 1000.0));
         assert_eq!(prices.of(8), 1000.0, "one too few");
+    }
+
+    #[test]
+    fn times_of_the_kernel_are_the_price_and_stay_while_nothing_faults() {
+        let mut prices = Prices::new(None);
+        prices.measured(&[(7, 10, 9_000.0), (8, 30, 15_000.0)]);
+        assert_eq!((prices.of(7), prices.of(9), prices.timed()), (900.0, 600.0, 40));
+        prices.measured(&[]);
+        assert_eq!((prices.of(7), prices.timed()), (900.0, 40));
     }
 
     #[test]

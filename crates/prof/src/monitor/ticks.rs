@@ -29,7 +29,7 @@ pub(crate) struct Ticks<'a> {
 impl<'a> Ticks<'a> {
     pub(crate) fn new(ticker: Ticker<'a>, monitor: &Monitor) -> Self {
         let next_ns = monitor.begin_ns + ticker.every.as_nanos() as u64;
-        Self { ticker, last: (monitor.begin_ns, Some(0), Some(0)), next_ns }
+        Self { ticker, last: (monitor.begin_ns, Some(0), monitor.cpu_ns()), next_ns }
     }
 
     /// Time until the next tick is due.
@@ -40,7 +40,7 @@ impl<'a> Ticks<'a> {
     /// Tells of the time since the last tick.
     pub(crate) fn tell(&mut self, monitor: &Monitor) {
         let now = now_ns();
-        let counters = (now, monitor.session.faults(), monitor.session.cpu_ns());
+        let counters = (now, monitor.session.faults(), monitor.cpu_ns());
         let (before_ns, faults, cpu_ns) = std::mem::replace(&mut self.last, counters);
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
         (self.ticker.tell)(&Tick {

@@ -154,7 +154,7 @@ impl Code {
         }
         let number = self.stacks.modules.len() as u32;
         let build_id = self.build_ids.get(path).cloned();
-        self.stacks.modules.push(Module { path: path.to_owned(), build_id });
+        self.stacks.modules.push(Module { path: path.to_owned(), build_id, ..Module::default() });
         self.modules.insert(path.to_owned(), number);
         number
     }

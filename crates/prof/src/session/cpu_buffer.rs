@@ -13,8 +13,9 @@ use faultless_os::{Error, Result};
 use faultless_trace::observation::EventLoss;
 
 use super::copier::BufferedRing;
-use super::{COUNT, Watched};
+use super::{COUNT, Watched, remedy};
 use crate::calls::{Fields, Points};
+use crate::in_kernel::{Point, Timer};
 use crate::shape::{Flushes, Shape, entry};
 use crate::tuning as t;
 
@@ -108,23 +109,56 @@ impl CpuBuffer {
         user_only: bool,
         shape: &Shape,
     ) -> Result<Self> {
-        let tasks = watched.tasks();
         let target = |pid| Target { pid, cpu: Some(cpu) };
-        let wake_bytes = (pages * faultless_os::page::size() / t::WAKE_PART) as u32;
-        let output = Output::Tasks { wake_bytes };
-        let owner = Spec { event: Software::Dummy, output, user_only: true, ..COUNT };
-        let owner = watched.begin(owner);
-        let mut tasks = tasks.iter().copied();
-        let first = tasks.find_map(|pid| watched.unless_gone(Event::open(&owner, target(pid), None)));
-        // Every task that was listed has ended.
-        let first = first.unwrap_or(Err(Error::new("perf_event_open", ESRCH)))?;
-        let ring = BufferedRing::new(Ring::map(&first, pages)?);
-        let mut buffer = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
-        for pid in tasks {
-            watched.unless_gone(buffer.add(Role::Tasks, &owner, target(pid), None)).transpose()?;
-        }
+        let mut buffer = Self::owner(watched, cpu, pages)?;
         for &pid in watched.tasks() {
             watched.unless_gone(buffer.add_faults(watched, target(pid), user_only, shape)).transpose()?;
+        }
+        Ok(buffer)
+    }
+
+    /// Opens the events of all tasks of a processor, at which `timer` runs. It picks the samples, one in `period`.
+    pub(super) fn open_timed(
+        cpu: u32,
+        pages: usize,
+        shape: &Shape,
+        period: u64,
+        timer: &Timer,
+    ) -> std::result::Result<Self, String> {
+        let watched = Watched::Machine(std::slice::from_ref(&cpu));
+        let mut buffer = Self::owner(watched, cpu, pages).map_err(remedy)?;
+        let target = Target { pid: super::ALL_TASKS, cpu: Some(cpu) };
+        let output = if shape.live { Output::UserStacks { period: 1 } } else { entry(1) };
+        let leader = Spec { output, ..watched.begin(COUNT) };
+        let end = |event| Spec { event, output: shape.end(1), disabled: false, ..leader };
+        let mut add = |role, spec: Spec, group, point| {
+            let at = buffer.add(role, &spec, target, group).map_err(remedy)?;
+            timer.run_at(&buffer.events[at].1, point).map(|()| at)
+        };
+        let first = Some(add(Role::SampleEntry(period), leader, None, Point::Begin)?);
+        add(Role::Sample(period), end(Software::MinorFaults), first, Point::MinorEnd)?;
+        add(Role::MajorSample, end(Software::MajorFaults), first, Point::MajorEnd)?;
+        Ok(buffer)
+    }
+
+    /// Opens the event that owns the ring.
+    fn owner(watched: Watched<'_>, cpu: u32, pages: usize) -> Result<Self> {
+        let wake_bytes = (pages * faultless_os::page::size() / t::WAKE_PART) as u32;
+        let spec =
+            Spec { event: Software::Dummy, output: Output::Tasks { wake_bytes }, user_only: true, ..COUNT };
+        let spec = watched.begin(spec);
+        let mut opened = watched
+            .tasks()
+            .iter()
+            .filter_map(|&pid| watched.unless_gone(Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)));
+        // Every task that was listed has ended.
+        let first = opened.next().unwrap_or(Err(Error::new("perf_event_open", ESRCH)))?;
+        let ring = BufferedRing::new(Ring::map(&first, pages)?);
+        let mut buffer = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
+        for event in opened {
+            let event = event?;
+            event.redirect_to(&buffer.events[0].1)?;
+            buffer.events.push((Role::Tasks, event));
         }
         Ok(buffer)
     }

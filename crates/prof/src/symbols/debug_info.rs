@@ -5,7 +5,7 @@
 //! from its symbols. Unreadable debug information counts as none. In runtime libraries only functions are
 //! named, because no site lies in them, and unpacking the debug information of a C library takes 30 ms.
 //!
-//! It does not fetch debug files from servers.
+//! It does not fetch debug files from servers (`faultless symbolize` does).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -28,6 +28,20 @@ const BY_BUILD_ID: &str = "/usr/lib/debug/.build-id";
 
 /// Names of `addresses`, one list for each, and notes on unreadable debug information.
 pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>>, Vec<SourceNote>) {
+    let separate = debug_file(elf).filter(|_| !elf.has_debug);
+    let with_lines = !path.file_name().is_some_and(|name| is_runtime(&name.to_string_lossy()));
+    let separate = separate.as_deref().map(|file| (file, with_lines));
+    let tries = [separate, with_lines.then_some((path, true)), Some((path, false))];
+    let tries: Vec<_> = tries.into_iter().flatten().collect();
+    names_in(&tries, path, addresses)
+}
+
+/// Names in the first of these files that has any; `true`: with lines and inlined functions. Notes are on `path`.
+pub(crate) fn names_in(
+    tries: &[(&Path, bool)],
+    path: &Path,
+    addresses: &[u64],
+) -> (Vec<Vec<Name>>, Vec<SourceNote>) {
     let mut found = vec![Vec::new(); addresses.len()];
     let mut missing_names = Vec::new();
     let symbolizer = Symbolizer::builder()
@@ -35,11 +49,7 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
         .enable_demangling(false)
         .set_debug_dirs(Some(debug_folders(path)))
         .build();
-    let separate = debug_file(elf).filter(|_| !elf.has_debug);
-    let with_lines = !path.file_name().is_some_and(|name| is_runtime(&name.to_string_lossy()));
-    let separate = separate.as_deref().map(|file| (file, with_lines));
-    let tries = [separate, with_lines.then_some((path, true)), Some((path, false))];
-    for (file, debug_syms) in tries.into_iter().flatten() {
+    for &(file, debug_syms) in tries {
         let missing: Vec<usize> = (0..addresses.len()).filter(|&index| found[index].is_empty()).collect();
         if missing.is_empty() {
             break;

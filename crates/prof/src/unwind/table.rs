@@ -22,9 +22,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn module(&mut self, path: &str, build_id: Option<&str>) -> u32 {
-        let key = (path.to_owned(), build_id.map(str::to_owned));
-        let line = |number, (path, build_id): (String, _)| Line::Module(number, Module { path, build_id });
+    /// A module, named by path and build id.
+    pub(crate) fn module(&mut self, module: Module) -> u32 {
+        let Module { path, build_id, code } = module;
+        let key = (path, build_id);
+        let line =
+            |number, (path, build_id): (String, _)| Line::Module(number, Module { path, build_id, code });
         number(&mut self.modules, key, &mut self.lines, line)
     }
 

@@ -1,10 +1,10 @@
-//! Names of processes, threads and kinds.
+//! Names of processes, threads and kinds, and the file of the program.
 
 use std::collections::BTreeMap;
 
 use faultless_trace::observation::What;
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::Recording;
+use faultless_trace::recording::{Module, Recording, is_runtime};
 use faultless_trace::stat::Kind;
 
 use crate::text::plain;
@@ -72,4 +72,26 @@ pub(super) fn kind(kind: Kind) -> String {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
+}
+
+/// The program's own file: the one that is named as the command, else the one in which most stacks begin.
+pub(super) fn main_module(recording: &Recording) -> usize {
+    let stacks = &recording.stacks;
+    let command = recording.header.command.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let named = |module: &Module| module.short_name() == command;
+    if let Some(named) = stacks.modules.iter().position(named) {
+        return named;
+    }
+    let mut begins = vec![0_u64; stacks.modules.len()];
+    for frames in &stacks.stacks {
+        let mut outer = frames.iter().rev().filter_map(|&frame| stacks.frames.get(frame as usize)?.module);
+        let is_own = |module: &u32| {
+            let module = stacks.modules.get(*module as usize);
+            module.is_some_and(|module| !is_runtime(module.short_name()) && !module.path.starts_with('['))
+        };
+        if let Some(module) = outer.find(is_own) {
+            begins[module as usize] += 1;
+        }
+    }
+    (0..begins.len()).rev().max_by_key(|&module| begins[module]).unwrap_or(0)
 }

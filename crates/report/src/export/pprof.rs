@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::{Module, Recording, Stacks, is_runtime};
+use faultless_trace::recording::{Module, Recording, Stacks};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -127,7 +127,7 @@ struct Code<'a> {
 impl<'a> Code<'a> {
     fn new(recording: &'a Recording, strings: &mut Strings) -> Self {
         let stacks = &recording.stacks;
-        let main = main_module(recording);
+        let main = names::main_module(recording);
         // Says that functions are known, so `pprof` does not look up the file offsets as addresses.
         let mapping = |(at, module): (usize, &Module)| proto::Mapping {
             id: id_of(at, main),
@@ -194,28 +194,6 @@ fn id_of(module: usize, main: usize) -> u64 {
         std::cmp::Ordering::Greater => module,
     };
     place as u64 + 1
-}
-
-/// The program's own file: the one that is named as the command, else the one in which most stacks begin.
-fn main_module(recording: &Recording) -> usize {
-    let stacks = &recording.stacks;
-    let command = recording.header.command.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-    let named = |module: &Module| module.short_name() == command;
-    if let Some(named) = stacks.modules.iter().position(named) {
-        return named;
-    }
-    let mut begins = vec![0_u64; stacks.modules.len()];
-    for frames in &stacks.stacks {
-        let mut outer = frames.iter().rev().filter_map(|&frame| stacks.frames.get(frame as usize)?.module);
-        let is_own = |module: &u32| {
-            let module = stacks.modules.get(*module as usize);
-            module.is_some_and(|module| !is_runtime(module.short_name()) && !module.path.starts_with('['))
-        };
-        if let Some(module) = outer.find(is_own) {
-            begins[module as usize] += 1;
-        }
-    }
-    (0..begins.len()).rev().max_by_key(|&module| begins[module]).unwrap_or(0)
 }
 
 #[cfg(test)]

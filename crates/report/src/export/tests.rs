@@ -21,8 +21,12 @@ pub(super) fn recording() -> Recording {
     let frame = |module, address, names| Frame { module, address, names };
     let stacks = Stacks {
         modules: vec![
-            Module { path: "/usr/bin/pro gram".to_owned(), build_id: Some("c0ffee".to_owned()) },
-            Module { path: "/lib/libc.so.6".to_owned(), build_id: None },
+            Module {
+                path: "/usr/bin/pro gram".to_owned(),
+                build_id: Some("c0ffee".to_owned()),
+                ..Module::default()
+            },
+            Module { path: "/lib/libc.so.6".to_owned(), ..Module::default() },
         ],
         frames: vec![
             frame(

@@ -52,6 +52,9 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
         ns if ns < 0.0 => {
             format!("{} added to each: part of the trap lies outside the two time stamps", Nanos(-ns))
         }
+        ns if time.source == Source::Measured => {
+            format!("{} subtracted from each: what measuring takes", Nanos(ns))
+        }
         ns => format!("{} subtracted from each: what writing the record takes", Nanos(ns)),
     };
     (time.timed > 0)
@@ -61,6 +64,7 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
 pub(super) fn name(source: Source) -> &'static str {
     match source {
         Source::Counted => "counted",
+        Source::Measured => "measured in the kernel by BPF",
         Source::Sampled => "sampled",
         Source::Inferred => "inferred",
         Source::Calibrated => "calibrated estimate",

@@ -66,7 +66,7 @@ fn recording(recorded_ns: u64) -> Recording {
         header: Header { command: vec!["./qgrep".into(), "search".into()], ..Header::default() },
         observation: Observation { records, windows, levels: levels.into(), ..Observation::default() },
         stacks: Stacks {
-            modules: vec![Module { path: "/usr/bin/qgrep".into(), build_id: None }],
+            modules: vec![Module { path: "/usr/bin/qgrep".into(), ..Module::default() }],
             frames: ["LZ4_decompress_safe", "processChunk(Chunk const&)", "main"].map(frame).into(),
             stacks: vec![vec![0, 1], vec![1, 2], vec![2]],
         },

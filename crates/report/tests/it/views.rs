@@ -1,5 +1,8 @@
 //! One total: every view and export of a recording adds up to the same faults and the same time.
 
+use std::io::Write;
+
+use faultless_report::export::parquet::Table;
 use faultless_report::export::{self, Weight};
 use faultless_report::flame::{self, Settings};
 use faultless_report::timeline::{Shown, html};
@@ -11,6 +14,8 @@ use faultless_trace::measurement::{Count, Nanos};
 use faultless_trace::recording::Recording;
 use faultless_trace::stat::Interval;
 use faultless_trace::timeline::Timeline;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 
 use super::{recorded, scenario};
 
@@ -24,11 +29,16 @@ fn recordings() -> Vec<(&'static str, Recording)> {
         recording.header.command.clone_from(&recording.observation.command);
         recording
     };
-    vec![
+    let on_a_day = |(name, mut recording): (&'static str, Recording)| {
+        recording.header.begin_unix_ms = 1_700_000_000_000;
+        (name, recording)
+    };
+    let all = vec![
         ("sampled", recorded::mixed(false)),
         ("cold", recorded::cold()),
         ("pipeline", of(scenario::pipeline_of(8))),
-    ]
+    ];
+    all.into_iter().map(on_a_day).collect()
 }
 
 /// The sum of the last words of all lines.
@@ -61,6 +71,35 @@ fn lines(recording: &Recording, run: &Run) -> [f64; 2] {
         let fault: serde_json::Value = serde_json::from_str(line).unwrap();
         [a + fault["faults"].as_f64().unwrap(), b + fault["cost_ns"].as_f64().unwrap()]
     })
+}
+
+/// Of each Parquet table of faults: its name, and the sums of its faults, CPU time and waits.
+fn parquet(recording: &Recording) -> Vec<(&'static str, [f64; 3])> {
+    let run = export::parquet::Run::new(recording, "here", None).unwrap();
+    let sums = |table: Table, columns: [&str; 3]| {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&table.file(&run).unwrap()).unwrap();
+        let rows = SerializedFileReader::new(file).unwrap();
+        let mut sums = [0.0; 3];
+        for row in rows.get_row_iter(None).unwrap() {
+            for (name, field) in row.unwrap().get_column_iter() {
+                let Some(at) = columns.iter().position(|column| column == name) else { continue };
+                sums[at] += match field {
+                    Field::Double(number) => *number,
+                    Field::Long(number) => *number as f64,
+                    Field::Null => 0.0,
+                    field => panic!("{}: {name}: {field}", table.name()),
+                };
+            }
+        }
+        (table.name(), sums)
+    };
+    vec![
+        sums(Table::Runs, ["faults", "fault_ns", "wait_ns"]),
+        sums(Table::Kinds, ["faults", "time_ns", "wait_ns"]),
+        sums(Table::Sites, ["faults", "time_ns", "wait_ns"]),
+        sums(Table::Samples, ["faults", "fault_ns", "wait_ns"]),
+    ]
 }
 
 /// Whether the first sentence prints this time.
@@ -146,6 +185,11 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         {
             near(view, faults, totals.faults() as f64, 1.0);
             near(view, cost_ns, totals.time_ns() + wait_ns, 1.0);
+        }
+        for (table, [faults, cpu_ns, waits_ns]) in parquet(&recording) {
+            near(table, faults, totals.faults() as f64, 1e-3);
+            near(table, cpu_ns, totals.time_ns(), 1.0);
+            near(table, waits_ns, wait_ns, 1.0);
         }
     }
 }

@@ -35,6 +35,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
+    /// Goes on behind a trace file that `out` has got already.
+    pub fn behind(out: W) -> Self {
+        Self { out, lines: Vec::new(), written_bytes: 0 }
+    }
+
     /// Adds a line.
     ///
     /// # Errors
@@ -142,6 +147,15 @@ mod tests {
         assert_eq!(found.header.tool, "test");
         assert_eq!(found.observation.records, (0..300).map(record).collect::<Vec<_>>());
         assert_eq!(found.missing.len(), 1, "no footer: {:?}", found.missing);
+    }
+
+    #[test]
+    fn lines_written_behind_a_file_are_read_with_it() {
+        let mut writer = Writer::behind(file(2));
+        writer.record(record(900)).unwrap();
+        let found = read(&writer.finish().unwrap()).unwrap();
+        assert_eq!(found.observation.records.len(), 201);
+        assert_eq!(found.observation.records[200], record(900));
     }
 
     #[test]

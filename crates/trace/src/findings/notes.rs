@@ -105,7 +105,7 @@ pub(super) fn notes(
         notes.push("no stacks were recorded: who touched is not known".to_owned());
     } else if coverage.unnamed > NOTED_SHARE && !profile.faults.is_empty() {
         notes.push(format!(
-            "{} of the time is at places without a name: debug information (-g) or the package with debug symbols names them",
+            "{} of the time is at places without a name: debug information (-g) or the package with debug symbols names them, with `faultless symbolize` also now",
             Percent(coverage.unnamed)
         ));
     }

@@ -194,7 +194,7 @@ fn mean_below(interval: &Interval, bound: f64) -> f64 {
     mean.max(interval.value.min(bound / 2.0))
 }
 
-fn share(seconds: Interval, cpu_ns: f64) -> Interval {
+pub(super) fn share(seconds: Interval, cpu_ns: f64) -> Interval {
     let cpu = cpu_ns / 1e9;
     seconds.map(|seconds| if cpu > 0.0 { (seconds / cpu).clamp(0.0, 1.0) } else { 0.0 })
 }

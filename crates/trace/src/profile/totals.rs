@@ -5,6 +5,7 @@
 //! of the profile represents (a user's kernel mode, populated pages) are in [`Totals::beyond`]. `reconcile`
 //! reports the disagreements found on the way.
 
+use super::in_kernel;
 use super::kinds::Kinds;
 use super::rows::{self, BeyondWait4};
 use super::strata::Strata;
@@ -12,7 +13,7 @@ use super::time::{self, FaultTime};
 use super::{Profile, Weighted};
 use crate::fault::Faults;
 use crate::kind::{Kind, KindRow};
-use crate::measurement::Bytes;
+use crate::measurement::{Bytes, Count};
 use crate::observation::{Calibration, Observation};
 use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
 
@@ -82,7 +83,12 @@ impl Totals {
             host: &observation.host,
             cpu_ns: cpu_ns as f64,
         };
-        let (mut time, note) = time::time(&basis, &mut rows);
+        let (mut time, mut note) = time::time(&basis, &mut rows);
+        if let Some(found) = observation.in_kernel.filter(|found| found.sums.all_minor().timed > 0) {
+            let host = &observation.host;
+            time = Some(in_kernel::settle(&found, profile, &mut rows, time, host, cpu_ns as f64));
+            note = (found.beyond > 0).then(|| no_room(found.beyond));
+        }
         notes.extend(note.filter(|_| !rows.is_empty()));
 
         let faults = rows.iter().map(|row| row.faults as f64).sum();
@@ -114,7 +120,8 @@ impl Totals {
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
         let beyond = beyond(profile, &rows);
-        let wait_ns = profile.faults.iter().map(|fault| fault.wait_ns).sum();
+        let in_kernel_ns = observation.in_kernel.and_then(|found| found.wait_ns());
+        let wait_ns = in_kernel_ns.unwrap_or_else(|| profile.faults.iter().map(|fault| fault.wait_ns).sum());
         profile.totals = Self {
             rows,
             beyond_wait4,
@@ -147,13 +154,13 @@ impl Totals {
 
 /// Which exact count a fault is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     User,
     Kernel,
     Major,
 }
 
-fn mode(kind: Kind, kernel: bool) -> Mode {
+pub(super) fn mode(kind: Kind, kernel: bool) -> Mode {
     match (kind, kernel) {
         (Kind::Major, _) => Mode::Major,
         (_, true) => Mode::Kernel,
@@ -263,11 +270,20 @@ fn stretch(row: &mut KindRow, below: u64, above: u64, most: u64) {
     row.interval = Some((low, high));
 }
 
+/// What is not known where the kernel's table of processes was full.
+fn no_room(faults: u64) -> String {
+    format!(
+        "{} of the machine are in no figure: the kernel's table had no room for their processes",
+        Count(faults).of("fault")
+    )
+}
+
 /// CPU time that recording added to the program's: the calibrated overhead of a fault times the recorded
-/// faults.
+/// faults, and of all faults what timing them in the kernel added.
 fn recorder_ns(observation: &Observation, found: &Faults) -> u64 {
     let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
-    let added_ns = (found.faults.len() + found.samples.len()) as f64 * each_ns.max(0.0);
+    let timed_ns = observation.in_kernel.map_or(0.0, |it| it.sums.all() as f64 * it.added_ns.max(0.0));
+    let added_ns = (found.faults.len() + found.samples.len()) as f64 * each_ns.max(0.0) + timed_ns;
     // A calibration on a busy machine may say too much.
     (added_ns as u64).min(observation.usage.cpu_ns() / 2)
 }

@@ -87,6 +87,8 @@ fn readings(f: &Facts<'_>) -> Option<Disagreement> {
 
 fn samples(f: &Facts<'_>) -> Option<Disagreement> {
     let user = f.observation.counts.user_faults?;
+    // There the period is of a processor's faults, those of other programs among them.
+    f.observation.in_kernel.is_none().then_some(())?;
     let minor = f.found.samples.iter().filter(|(fault, _)| !fault.kernel && fault.kind != Kind::Major);
     let (mut sum, mut most, mut threads) = (0_u64, 0, HashSet::new());
     for (fault, weight) in minor {

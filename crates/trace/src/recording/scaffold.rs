@@ -128,7 +128,7 @@ mod tests {
     use crate::recording::Module;
 
     fn labels(frames: &[(u32, &[&str])], whole: bool) -> Vec<String> {
-        let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+        let module = |path: &str| Module { path: path.to_owned(), ..Module::default() };
         let name = |function: &&str| Name { function: (*function).to_owned(), ..Name::default() };
         let stacks = Stacks {
             modules: ["/usr/bin/program", "/lib/libc.so.6"].map(module).to_vec(),

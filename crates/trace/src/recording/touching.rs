@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn named(frames: Vec<Frame>) -> Option<(u32, u32)> {
-        let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+        let module = |path: &str| Module { path: path.to_owned(), ..Module::default() };
         let stacks = Stacks {
             modules: ["/usr/bin/program", "/lib/libc.so.6", "/var/cache/faultless/preload-86a4.so"]
                 .map(module)

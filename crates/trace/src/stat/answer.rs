@@ -46,7 +46,8 @@ impl Stat {
             mut details,
             ..
         } = profile.totals.clone();
-        let wait_ns = faults.tells_switches.then_some(wait_ns);
+        let tells_waits = observation.in_kernel.map_or(faults.tells_switches, |found| found.tells_switches);
+        let wait_ns = tells_waits.then_some(wait_ns);
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());
         notes.extend(pages);

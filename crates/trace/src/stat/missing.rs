@@ -53,6 +53,10 @@ impl Part {
     }
 }
 
+/// Why times of the kernel's own say nothing about threads.
+const UNDER_WAY: &str =
+    "BPF does not tell how many faults are under way; --sources counters,pairs,levels records single faults";
+
 /// The missing parts, in the order of the answer.
 ///
 /// `no_curve`: why there is no avoidable curve; `None` if there is one, or memory was not read. `no_phases`: the same of
@@ -62,7 +66,9 @@ pub(super) fn missing(known: &Stat, no_curve: Option<String>, no_phases: Option<
     let denied = |name: &str| denied(&known.sources, name);
     let events = || denied("page-faults:u").or_else(|| denied("fault pairs"));
     let untimed = known.time.as_ref().is_none_or(|time| time.source == Source::Calibrated);
+    let is_measured = known.time.as_ref().is_some_and(|time| time.source == Source::Measured);
     let threads = match &known.serialisation {
+        Serialisation::CannotSay { why } if why != ONE_THREAD && is_measured => Some(UNDER_WAY.to_owned()),
         Serialisation::CannotSay { why } if why != ONE_THREAD && !untimed => {
             Some(format!("{why}; a longer run may bring them"))
         }

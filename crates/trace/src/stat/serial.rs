@@ -28,7 +28,8 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     }
     let count = |k: usize| by_count.get(k).map_or(0, Vec::len);
     if by_count.is_empty() {
-        return cannot("no first touch was timed".to_owned());
+        let is_one = !faults.samples.is_empty() && !more_than_one_thread(faults);
+        return cannot(if is_one { ONE_THREAD } else { "no first touch was timed" }.to_owned());
     }
     if !more_than_one_thread(faults) {
         return cannot(ONE_THREAD.to_owned());
@@ -59,7 +60,8 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
 
 fn more_than_one_thread(faults: &Faults) -> bool {
     let mut first: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
-    faults.faults.iter().any(|f| *first.entry(f.pid).or_insert(f.tid) != f.tid)
+    let samples = faults.samples.iter().map(|(fault, _)| fault);
+    faults.faults.iter().chain(samples).any(|f| *first.entry(f.pid).or_insert(f.tid) != f.tid)
 }
 
 #[cfg(test)]

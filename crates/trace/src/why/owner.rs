@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::heaps::ALLOCATORS;
 use crate::observation::{Record, What};
-use crate::program::OWN;
+use crate::program::own_allocator;
 use crate::recording::{Recording, Stacks};
 
 /// Who made a call.
@@ -115,8 +115,8 @@ impl<'a> Marked<'a> {
             let is_c = file.starts_with("libc.") || file.starts_with("libc-");
             for name in &frame.names {
                 let function = name.function.as_str();
-                if let Some(prefix) = OWN.iter().find(|prefix| function.starts_with(*prefix)) {
-                    return Owner::Allocator(allocator(prefix), prefix);
+                if let Some((allocator, prefix)) = own_allocator(function) {
+                    return Owner::Allocator(allocator, prefix);
                 }
                 let known = FUNCTIONS.iter().find(|(begin, _)| function.starts_with(begin));
                 if let Some((_, owner)) = known {
@@ -159,14 +159,4 @@ impl Owner {
 /// Whether it is a function of the C library's malloc.
 pub(super) fn is_malloc(function: &str) -> bool {
     MALLOC.contains(&super::bare(function))
-}
-
-/// The allocator whose functions begin so.
-fn allocator(prefix: &str) -> &'static str {
-    match prefix {
-        "tcmalloc::" => "tcmalloc",
-        "mi_" | "_mi_" => "mimalloc",
-        "snmalloc::" => "snmalloc",
-        _ => "jemalloc",
-    }
 }

@@ -12,7 +12,7 @@ const HEAP: u64 = 0x10_0000;
 /// program, stack 1 `brk` called by `free` called by `send` in the program.
 fn recording(events: impl IntoIterator<Item = What>) -> Recording {
     let mut recording = Recording::default();
-    let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+    let module = |path: &str| Module { path: path.to_owned(), ..Module::default() };
     recording.stacks.modules = vec![module("/bin/x"), module("/lib/libc.so.6")];
     let frame = |of, function: &str| Frame {
         module: Some(of),

@@ -62,7 +62,7 @@ impl Run {
             ..Header::default()
         };
         for path in ["/usr/bin/program", "/lib/libc.so.6"] {
-            r.stacks.modules.push(Module { path: path.into(), build_id: None });
+            r.stacks.modules.push(Module { path: path.into(), ..Module::default() });
         }
         let mut run = Self {
             r,

@@ -98,7 +98,7 @@ fn frame(stacks: &mut Stacks, name: &'static str) -> u32 {
 pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
     let mut rng = Rng::from_seed(conditions.seed);
     let paths = ["/opt/program", "/lib/libc.so.6", "/opt/libstripped.so"];
-    let modules = paths.map(|path| Module { path: path.into(), build_id: None }).to_vec();
+    let modules = paths.map(|path| Module { path: path.into(), ..Module::default() }).to_vec();
     let mut stacks = Stacks { modules, ..Stacks::default() };
     let mut profile = Profile::default();
     let mut time_ns = 1_000_000;

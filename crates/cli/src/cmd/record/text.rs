@@ -60,6 +60,10 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
         return text;
     }
     let file = if path == trace_file::DEFAULT { String::new() } else { format!(" {path}") };
+    if options.leaves_files {
+        let _ =
+            writeln!(text, "faultless: name its functions: faultless symbolize --debuginfod URL|DIR{file}");
+    }
     let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
 }

@@ -44,6 +44,7 @@ fn write(path: &Path, sites: &[Site], user_only: bool, kernel: Option<KernelSamp
         host: Host { page_bytes: 4096, ..Host::default() },
         calibration: Some(calibration),
         settings: Settings { every_fault: true, user_only, ..Settings::default() },
+        begin_unix_ms: 1_700_000_000_000,
         ..Header::default()
     };
     let frame = |name: &str| Frame {
@@ -52,7 +53,7 @@ fn write(path: &Path, sites: &[Site], user_only: bool, kernel: Option<KernelSamp
         names: vec![Name { function: name.into(), ..Name::default() }],
     };
     let mut stacks = Stacks {
-        modules: vec![Module { path: "/opt/program".into(), build_id: None }],
+        modules: vec![Module { path: "/opt/program".into(), ..Module::default() }],
         frames: vec![frame("main")],
         stacks: vec![],
     };

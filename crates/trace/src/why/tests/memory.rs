@@ -174,6 +174,10 @@ fn blocks_beyond_jemallocs_classes_are_purged_at_once() {
         "{large:?}"
     );
     assert_eq!(first_of(purges(MIB)).id, "allocator_purge");
+    let mut inside = purges(MIB);
+    inside.stacks.modules[1].path = "/site-packages/duckdb.so".into();
+    inside.stacks.frames[1].names[0].function = "duckdb_je_extent_dalloc_wrapper".into();
+    assert_eq!(first_of(inside).id, "allocator_purge");
     let mut prefixed = purges(MIB);
     let mark = crate::recording::Mark {
         file: "/opt/libjemalloc.so.2".into(),
@@ -196,7 +200,7 @@ fn blocks_of_numpy_and_of_node_are_told_from_others() {
             round
         };
         let mut recording = recording(mapped((0..20).flat_map(round).collect()));
-        recording.stacks.modules.push(Module { path: file.to_owned(), build_id: None });
+        recording.stacks.modules.push(Module { path: file.to_owned(), ..Module::default() });
         recording.stacks.frames[3].module = Some(2);
         recording.stacks.frames[3].names[0].function = function.to_owned();
         first_of(recording).id
@@ -227,7 +231,7 @@ fn the_java_heap_is_known_by_who_mapped_it() {
     events.extend(touches(AT, 0..200));
     events.push(call(Call::Mprotect, [0; 4], 0));
     let mut recording = recording(mapped(events));
-    recording.stacks.modules.push(Module { path: "/jdk/lib/server/libjvm.so".into(), build_id: None });
+    recording.stacks.modules.push(Module { path: "/jdk/lib/server/libjvm.so".into(), ..Module::default() });
     recording.stacks.stacks[1] = vec![1, 3];
     recording.stacks.frames[3].module = Some(2);
     recording.observation.host.thp = "madvise".into();

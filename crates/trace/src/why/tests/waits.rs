@@ -47,7 +47,7 @@ fn map(begin: u64, name: &str) -> What {
 fn seen(events: impl IntoIterator<Item = What>) -> Recording {
     let mut recording = recording(events);
     let stacks = &mut recording.stacks;
-    stacks.modules.push(Module { path: "[kernel]".into(), build_id: None });
+    stacks.modules.push(Module { path: "[kernel]".into(), ..Module::default() });
     for functions in [
         &["compact_zone", "try_to_compact_pages", "handle_mm_fault"][..],
         &["clear_page_erms", "handle_mm_fault"],

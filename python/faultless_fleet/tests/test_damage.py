@@ -1,0 +1,151 @@
+"""What is lost, damaged or asked wrongly is named, and the rest answered."""
+
+import shutil
+import unittest
+
+import pyarrow
+from pyarrow import parquet
+
+from support import answers, copied, damage, file_of, fleet, folder, run, same_rows
+
+TEXT = ["--ask", "services", "--ask", "sites", "--ask", "stacks"]
+
+
+class Damage(unittest.TestCase):
+    def check(self, source, table, path, why, engine="duckdb"):
+        status, out, error = run("report", source, *TEXT, "--engine", engine)
+        self.assertEqual(status, 1, error)
+        self.assertIn("incomplete: 1 part could not be read", out)
+        [line] = [line for line in error.splitlines() if table in line and why in line]
+        self.assertIn(str(path), line)
+        self.assertIn("search", out)
+
+    def test_a_lost_partition(self):
+        source = copied()
+        shutil.rmtree(file_of(source, "sites", "search").parent)
+        self.check(source, "sites", "date=2026-11-02/service=search", "lost")
+
+    def test_a_lost_partition_does_not_change_what_a_host_costs(self):
+        source = copied()
+        file_of(source, "runs", "feed").unlink()
+        rows = answers(source, "--service", "feed", "--ask", "services", "--ask", "sites")[0]
+        whole = answers(fleet(), "--service", "feed", "--ask", "services", "--ask", "sites")[0]
+        for question in rows:
+            for row, wanted in zip(rows[question][:3], whole[question][:3]):
+                self.assertAlmostEqual(row["seconds_per_day"] / wanted["seconds_per_day"], 1, delta=0.1)
+
+    def test_a_lost_day(self):
+        source = copied()
+        for path in source.glob("*/date=2026-11-02"):
+            shutil.rmtree(path)
+        self.check(source, "runs", "date=2026-11-02", "lost")
+
+    def test_a_lost_table(self):
+        source = copied()
+        shutil.rmtree(source / "frames")
+        self.check(source, "frames", "frames", "lost")
+
+    def test_a_truncated_file(self):
+        source = copied()
+        path = file_of(source, "runs", "search")
+        path.write_bytes(path.read_bytes()[:500])
+        self.check(source, "runs", path, "damaged")
+
+    def test_an_empty_file(self):
+        source = copied()
+        path = file_of(source, "samples", "feed")
+        path.write_bytes(b"")
+        self.check(source, "samples", path, "damaged")
+
+    def test_a_file_damaged_in_its_middle(self):
+        source = copied()
+        path = file_of(source, "samples", "search")
+        damage(path)
+        self.check(source, "samples", path, "damaged")
+
+    def test_another_schema_version(self):
+        source = copied()
+        path = file_of(source, "runs", "search")
+        rewrite(path, "2")
+        self.check(source, "runs", path, "schema version 2; this program reads version 1")
+        self.assertEqual(run("report", source, "--service", "search", "--since", "2026-11-02", "--until", "2026-11-02", "--ask", "services")[0], 2)
+
+    def test_json_and_the_page_say_incomplete(self):
+        source, page = copied(), folder() / "page.html"
+        file_of(source, "runs", "search").unlink()
+        document = answers(source, "--ask", "services", "--html", page)[1]
+        self.assertFalse(document["is_complete"])
+        self.assertEqual(document["incomplete"][0]["where"], "date=2026-11-02/service=search")
+        self.assertIn("incomplete: 1 part could not be read", page.read_text())
+
+
+class Wrong(unittest.TestCase):
+    """One line on standard error, with the remedy, and status 2."""
+
+    def check(self, words, *said):
+        status, out, error = run("report", *words)
+        self.assertEqual((status, out), (2, ""), error)
+        for text in said:
+            self.assertIn(text, error)
+        self.assertEqual(len(error.strip().splitlines()), 1, error)
+
+    def test_no_folder(self):
+        self.check(["/no/such/folder"], "no records", "faultless export --format parquet")
+
+    def test_an_empty_folder(self):
+        self.check([folder()], "no records", "faultless export --format parquet")
+
+    def test_dates_without_records(self):
+        self.check([fleet(), "--since", "2026-12-01"], "it has 2026-11-01 to 2026-11-03", "change --since or --until")
+
+    def test_dates_in_the_wrong_order(self):
+        self.check([fleet(), "--since", "2026-11-03", "--until", "2026-11-01"], "swap them")
+
+    def test_an_unknown_service(self):
+        self.check([fleet(), "--service", "nosuch"], "no service 'nosuch'", "checkout, feed")
+
+    def test_an_unknown_release(self):
+        self.check([fleet(), "--service", "checkout", "--before", "7.3", "--after", "it's 9"], "no release 'it's 9'", "7.3, 7.4")
+
+    def test_one_release_alone(self):
+        self.check([fleet(), "--before", "7.3"], "--before and --after belong together")
+
+    def test_a_master_for_duckdb(self):
+        self.check([fleet(), "--master", "local[2]"], "add --engine spark")
+
+    def test_no_date(self):
+        status, _, error = run("report", fleet(), "--since", "yesterday")
+        self.assertEqual(status, 2)
+        self.assertIn("write YYYY-MM-DD", error)
+
+    def test_a_page_that_cannot_be_written(self):
+        self.check([fleet(), "--ask", "fleet", "--html", "/no/such/folder/page.html"], "No such file or directory")
+
+
+class Layouts(unittest.TestCase):
+    def test_a_partition_a_host_gives_the_same_answers(self):
+        """As `export` writes: the host in the path, names percent-encoded, one run a file would be the same."""
+        source = folder() / "by host"
+        for path in fleet().glob("*/*/*/*.parquet"):
+            table = parquet.read_table(path, partitioning=None)
+            target = source / path.relative_to(fleet()).parent
+            target = target.with_name(target.name.replace("feed", "feed%2Feu%20west"))
+            for host in table["host"].unique().to_pylist():
+                chosen = table.filter(pyarrow.compute.equal(table["host"], host)).drop_columns(["host"])
+                (target / f"host={host}").mkdir(parents=True)
+                parquet.write_table(chosen, target / f"host={host}" / "run.parquet")
+        rows, wanted = (answers(of, *TEXT)[0] for of in (source, fleet()))
+        for question in wanted:
+            for row, other in zip(rows[question], wanted[question]):
+                self.assertEqual(row["service"], other["service"].replace("feed", "feed/eu west"))
+                same_rows(self, row | {"service": 0}, other | {"service": 0})
+        self.assertEqual(run("report", source, "--service", "feed/eu west", "--ask", "fleet")[0], 0)
+
+
+def rewrite(path, version):
+    table = parquet.read_table(path, partitioning=None)
+    parquet.write_table(table.replace_schema_metadata({"faultless.schema": version}), path)
+
+
+if __name__ == "__main__":
+    unittest.main()
