@@ -58,6 +58,10 @@ pub(crate) struct Options {
     /// Most CPU time the agent may take, in per cent of one processor. Beyond it, polls become rarer.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = budget)]
     pub(crate) budget: f64,
+    /// Time every fault in the kernel instead of short bursts: exact seconds, for 0.3 us a fault in the programs that
+    /// take them. Needs CAP_BPF too.
+    #[arg(long)]
+    pub(crate) every_fault: bool,
     /// Print the metrics of one interval in Prometheus's text format, and end.
     #[arg(long, conflicts_with_all = ["listen", "otlp", "pyroscope"])]
     pub(crate) once: bool,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use faultless_console::{Failure, Outcome, emit, reason};
 use faultless_os::cgroups::Groups;
-use faultless_prof::live::{Live, Threads};
+use faultless_prof::live::{Live, Long, Threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::amounts::Amounts;
@@ -88,7 +88,8 @@ struct Watch {
 impl Watch {
     fn begin(options: &Options, board: Arc<Board>) -> Self {
         let top = usize::from(options.top);
-        let live = Live::of_system_for_long(options.pyroscope.is_some());
+        let long = Long { samples: options.pyroscope.is_some(), every_fault: options.every_fault };
+        let live = Live::of_system_for_long(long);
         let count = Count::new(Members::new(Groups::find()));
         board.own.interval_ns.store(options.interval.as_nanos() as u64, Relaxed);
         Self {

@@ -121,6 +121,15 @@ pub enum Threads {
     Of(u32),
 }
 
+/// What to do beside counting while a machine is watched for long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Long {
+    /// Sites, from rare samples and with little time for names.
+    pub samples: bool,
+    /// Time every fault in the kernel, if that is allowed: 0.3 us each. Else short bursts are timed: 0.03 us each.
+    pub every_fault: bool,
+}
+
 /// A system or a program that is being watched.
 #[derive(Debug)]
 pub struct Live {
@@ -128,6 +137,8 @@ pub struct Live {
     root: Option<u32>,
     /// Whether the busiest processes' memory is followed.
     follows: bool,
+    /// Whether the kernel may time every fault.
+    times_all: bool,
     /// It is a command of ours, which the events watch from its start.
     started: bool,
     child: Option<Child>,
@@ -166,11 +177,10 @@ impl Live {
         live.begin()
     }
 
-    /// Watches all processes for long: counts, times and prices, and nobody's memory. `samples` asks for sites too, from
-    /// rare samples and with little time for names. Beside a poll that costs only the bursts.
-    pub fn of_system_for_long(samples: bool) -> Self {
-        let period = if samples { t::LIVE_PERIOD_LONG } else { t::LIVE_PERIOD_NONE };
-        let mut live = Self { follows: false, period, ..Self::new(None, false) };
+    /// Watches all processes for months: counts, times and prices, and nobody's memory.
+    pub fn of_system_for_long(long: Long) -> Self {
+        let period = if long.samples { t::LIVE_PERIOD_LONG } else { t::LIVE_PERIOD_NONE };
+        let mut live = Self { follows: false, times_all: long.every_fault, period, ..Self::new(None, false) };
         live.names.budget_ns = t::LIVE_NAMES_LONG_NS;
         let cpus = live.cpus.clone();
         live.open(Watched::Machine(&cpus));
@@ -217,6 +227,7 @@ impl Live {
             whole: root.is_none(),
             root,
             follows: true,
+            times_all: true,
             started,
             child: None,
             exit: None,
@@ -235,7 +246,7 @@ impl Live {
     }
 
     fn open(&mut self, watched: Watched<'_>) {
-        self.events = Events::open(watched, self.period);
+        self.events = Events::open(watched, self.period, self.times_all);
         let refusal = self.events.refusal();
         let note = refusal.as_ref().map(|why| match self.root.and_then(other_user) {
             Some(user) => format!("the process belongs to user {user}; run as that user or as root"),
@@ -310,7 +321,7 @@ impl Live {
         self.tasks.read_threads(&[pid]);
         if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {
             self.period = t::LIVE_PERIOD_PROGRAM;
-            self.events = Events::open(Watched::Running(&self.threads(pid)), self.period);
+            self.events = Events::open(Watched::Running(&self.threads(pid)), self.period, self.times_all);
         }
     }
 

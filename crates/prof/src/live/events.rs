@@ -53,10 +53,11 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Opens them, with a chain for one fault in `period`. What is refused is missing.
-    pub(super) fn open(watched: Watched<'_>, period: u64) -> Self {
+    /// Opens them, with a chain for one fault in `period`. What is refused is missing. `times_all`: the kernel may time
+    /// every fault.
+    pub(super) fn open(watched: Watched<'_>, period: u64, times_all: bool) -> Self {
         let is_command = matches!(watched, Watched::Held(_));
-        let allow = Sources { pairs: true, bpf: !is_command, ..Sources::COUNTERS };
+        let allow = Sources { pairs: true, bpf: times_all && !is_command, ..Sources::COUNTERS };
         let shape = Shape::live(period);
         let plain = || Session::open(watched, allow, &shape);
         let session = Session::timed_or(Attempt::make(allow), None, allow, &shape, plain);
