@@ -25,5 +25,9 @@ fn main() -> ExitCode {
         faultless_os::spawn::heed_ignored_interrupts();
         cmd::run(args)
     };
-    conclude(program::start_named(&words, &[LAB, GREP, INDEX, AGENT]).and_then(|()| cmd::parse(words)).and_then(run))
+    conclude(
+        program::start_named(&words, &[LAB, GREP, INDEX, AGENT])
+            .and_then(|()| cmd::parse(words))
+            .and_then(run),
+    )
 }

@@ -208,7 +208,9 @@ fn profilers_find_the_probes_of_blocks() {
         let arguments = note.lines().find_map(|line| line.trim().strip_prefix("Arguments:")).unwrap();
         match note.contains("Name: alloc") {
             true => assert_eq!(arguments.split_whitespace().count(), 3, "{note}"),
-            false => assert!(note.contains("Name: free") && arguments.split_whitespace().count() == 1, "{note}"),
+            false => {
+                assert!(note.contains("Name: free") && arguments.split_whitespace().count() == 1, "{note}")
+            }
         }
         found[usize::from(note.contains("Name: free"))] += 1;
     }

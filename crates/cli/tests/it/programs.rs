@@ -87,7 +87,10 @@ fn a_program_that_is_not_installed_is_named_with_the_command_that_installs_it() 
 fn help_and_the_manual_name_all_programs() {
     let folder = alone();
     let help = run(folder.path(), "/nowhere", &["--help"]).1;
-    assert!(["lab", "grep", "index", "agent"].iter().all(|verb| help.contains(&format!("\n  {verb} "))), "{help}");
+    assert!(
+        ["lab", "grep", "index", "agent"].iter().all(|verb| help.contains(&format!("\n  {verb} "))),
+        "{help}"
+    );
     let pages = folder.path().join("pages");
     fs::create_dir(&pages).unwrap();
     let (code, _, said) = run(folder.path(), "/nowhere", &["man", "--dir", pages.to_str().unwrap()]);
