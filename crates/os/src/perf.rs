@@ -92,6 +92,9 @@ pub enum Output {
     },
     /// No samples; a record for each context switch (Linux 4.3).
     Switches,
+    /// No samples; every occurrence runs the program of [`Event::run_at_overflow`]. From Linux 6.4 on the kernel prepares
+    /// all that an event would write before it runs a program, so this is an event of its own that writes nothing.
+    Program,
 }
 
 /// Which event, and how.
@@ -251,7 +254,7 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_SET_FILTER")) } else { Ok(()) }
     }
 
-    /// Runs this BPF program at each overflow. It decides whether the event writes a sample.
+    /// Runs this BPF program at each overflow. If it returns 0, no sample is written.
     ///
     /// # Errors
     /// EEXIST if it runs one already, EINVAL if the program is not of type `perf_event`.
@@ -379,6 +382,7 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.set_exclude_callchain_kernel(1);
         }
         Output::Switches => attr.set_context_switch(1),
+        Output::Program => (attr.sample_period, attr.sample_type) = (1, 0),
         Output::Tasks { wake_bytes } => {
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = wake_bytes;

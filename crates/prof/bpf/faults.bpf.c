@@ -4,7 +4,7 @@
 //
 // Runs on software events of each processor, with a period of 1. `fault_begins` runs on page-faults, which the kernel raises
 // before it handles a fault; `minor_ends` and `major_ends` run on minor-faults and major-faults, which it raises after that.
-// There is no kprobe, no tracepoint, and nothing at a thread switch. A program that returns 1 lets its event write a sample.
+// There is no kprobe, no tracepoint, and nothing at a thread switch. All return 0, so that no event writes a sample.
 //
 // Needs Linux 5.8, CAP_BPF and CAP_PERFMON. `build` in this folder makes the objects.
 
@@ -28,10 +28,10 @@ struct bpf_perf_event_data {
 	u64 address;
 };
 
-// The loader puts in where the running kernel has these fields.
+// The loader puts in where the running kernel has this field: how often the thread gave its processor up. Next to it lies how
+// often the thread lost it (nivcsw).
 struct task_struct {
 	unsigned long nvcsw;
-	unsigned long nivcsw;
 } __attribute__((preserve_access_index));
 
 // Of bpf-helpers(7), by number.
@@ -48,7 +48,7 @@ static long (*const read_kernel)(void *to, u32 bytes, const void *from) = (void 
 #define NUMBER(name, value) int(*name)[value]
 #define TYPE(name, type) type *name
 
-enum { HASH = 1, ARRAY = 2, PER_CPU_ARRAY = 6 };
+enum { HASH = 1, PER_CPU_ARRAY = 6 };
 enum { ONLY_IF_NEW = 1 };
 
 // The fault that is under way on a processor.
@@ -57,10 +57,7 @@ struct under_way {
 	// How often its thread had been switched out by then.
 	u64 switches;
 	// 0: none.
-	u32 thread;
-	u32 is_sampled;
-	// Faults of this processor up to the next sample, that one included.
-	u64 left;
+	u64 thread;
 	// Faults of processes for which `sums` has no room.
 	u64 beyond;
 };
@@ -96,15 +93,7 @@ struct {
 	TYPE(value, struct sums);
 } sums SECTION(".maps");
 
-// Faults per sample on each processor; 0 for no samples.
-struct {
-	NUMBER(type, ARRAY);
-	NUMBER(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u64);
-} period SECTION(".maps");
-
-// Whether the loader knows the fields of `task_struct`.
+// Whether the loader knows `task_struct`.
 volatile const u64 KNOWS_TASKS = 0;
 
 static const u32 FIRST = 0;
@@ -113,28 +102,12 @@ static const struct sums NO_SUMS;
 INLINE u64 switches(void)
 {
 	const struct task_struct *task = (const void *)this_task();
-	unsigned long voluntary = 0, involuntary = 0;
+	unsigned long both[2] = {};
 
 	if (!KNOWS_TASKS)
 		return 0;
-	read_kernel(&voluntary, sizeof(voluntary), &task->nvcsw);
-	read_kernel(&involuntary, sizeof(involuntary), &task->nivcsw);
-	return voluntary + involuntary;
-}
-
-INLINE u32 is_due(struct under_way *fault)
-{
-	const u64 *every;
-
-	if (fault->left > 1) {
-		fault->left--;
-		return 0;
-	}
-	every = lookup(&period, &FIRST);
-	if (!every || !*every)
-		return 0;
-	fault->left = *every;
-	return 1;
+	read_kernel(both, sizeof(both), &task->nvcsw);
+	return both[0] + both[1];
 }
 
 SECTION("perf_event") int fault_begins(struct bpf_perf_event_data *context)
@@ -144,10 +117,9 @@ SECTION("perf_event") int fault_begins(struct bpf_perf_event_data *context)
 	if (!fault)
 		return 0;
 	fault->thread = process_and_thread();
-	fault->is_sampled = is_due(fault);
 	fault->switches = switches();
 	fault->begin_ns = now_ns();
-	return fault->is_sampled;
+	return 0;
 }
 
 INLINE struct sums *sums_of(u32 process)
@@ -161,7 +133,7 @@ INLINE struct sums *sums_of(u32 process)
 	return lookup(&sums, &key);
 }
 
-// Adds up a fault that ended at `end_ns`. Whether its begin was sampled.
+// Adds up a fault that ended at `end_ns`.
 INLINE int ends(struct bpf_perf_event_data *context, u64 end_ns, u32 is_major)
 {
 	u64 task = process_and_thread();
@@ -177,7 +149,7 @@ INLINE int ends(struct bpf_perf_event_data *context, u64 end_ns, u32 is_major)
 	}
 	sum = &of_process->of[2 * is_major + IN_KERNEL(context->registers)];
 	sum->faults++;
-	if (fault->thread != (u32)task)
+	if (fault->thread != task)
 		return 0;
 	fault->thread = 0;
 	if (fault->switches == switches()) {
@@ -187,7 +159,7 @@ INLINE int ends(struct bpf_perf_event_data *context, u64 end_ns, u32 is_major)
 		sum->switched++;
 		sum->switched_ns += end_ns - fault->begin_ns;
 	}
-	return fault->is_sampled;
+	return 0;
 }
 
 SECTION("perf_event") int minor_ends(struct bpf_perf_event_data *context)
@@ -195,11 +167,9 @@ SECTION("perf_event") int minor_ends(struct bpf_perf_event_data *context)
 	return ends(context, now_ns(), 0);
 }
 
-// Every one gives a sample: they are rare and dear.
 SECTION("perf_event") int major_ends(struct bpf_perf_event_data *context)
 {
-	ends(context, now_ns(), 1);
-	return 1;
+	return ends(context, now_ns(), 1);
 }
 
 SECTION("license") const char LICENSE[] = "Dual MIT/GPL";

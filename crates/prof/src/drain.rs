@@ -223,8 +223,8 @@ impl Drain {
         let read = |(_, bytes)| records(bytes).next();
         let (roles, tells_pages) = (std::mem::take(&mut self.roles), self.tells_pages);
         let wanted = |raw| interpret(raw, &roles, tells_pages, &span);
-        for (mut record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
-            if !self.members.keep(&mut record, &mut digest.tasks) {
+        for (record, source) in batch.into_iter().filter_map(read).flat_map(wanted) {
+            if !self.members.keep(&record, &mut digest.tasks) {
                 continue;
             }
             // Linux 6.18 gives the second of two events of one fault the id of the first. Here, a sample in a
@@ -583,7 +583,7 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Made
         Role::LockTaken(at) => {
             What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0, by: None }
         }
-        Role::Switches | Role::Tasks => return None,
+        Role::Switches | Role::Timing | Role::Tasks => return None,
     };
     let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };
     Some((record, Some((role, sample))))

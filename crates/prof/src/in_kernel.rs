@@ -28,7 +28,7 @@ pub(crate) struct TimingCost {
 /// A timer, and whom it is for.
 #[derive(Debug)]
 pub(crate) struct Timed {
-    pub(crate) timer: Timer,
+    timer: Timer,
     cost: TimingCost,
     /// Watched processes that run; `None`: all of the machine.
     members: Option<FxHashSet<u32>>,

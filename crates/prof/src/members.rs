@@ -1,8 +1,7 @@
 //! Records of the watched processes, where the rings hold those of all processes of the machine.
 //!
-//! In: records in the order of time. Out: whether a record is kept, with the number of faults that a sample stands for.
+//! In: records in the order of time. Out: whether a record is kept.
 
-use faultless_os::counters::now_ns;
 use faultless_trace::observation::{Record, What};
 use rustc_hash::FxHashSet;
 
@@ -21,8 +20,6 @@ pub(crate) enum Task {
 pub(crate) struct Members {
     /// `None`: all that have records.
     pids: Option<FxHashSet<u32>>,
-    /// From this time on a sample stands for so many faults, whatever its event says.
-    thinned: Option<(u64, u64)>,
 }
 
 impl Members {
@@ -31,19 +28,8 @@ impl Members {
         self.pids = Some(pids.iter().copied().collect());
     }
 
-    /// From now on a sample stands for so many faults.
-    pub(crate) fn thin(&mut self, faults: u64) {
-        self.thinned = Some((now_ns(), faults));
-    }
-
     /// Whether the record is of a watched process. The exit of another one is noted in `tasks`.
-    pub(crate) fn keep(&mut self, record: &mut Record, tasks: &mut Vec<Task>) -> bool {
-        if let (Some((from_ns, faults)), What::Sample { major: false, weight, .. }) =
-            (self.thinned, &mut record.what)
-            && record.time_ns >= from_ns
-        {
-            *weight = faults;
-        }
+    pub(crate) fn keep(&mut self, record: &Record, tasks: &mut Vec<Task>) -> bool {
         let has = self.has(record);
         let is_end = matches!(record.what, What::Exit) && record.pid == record.tid;
         tasks.extend((is_end && !has).then_some(Task::StrangerExit(record.pid)));
@@ -76,9 +62,9 @@ mod tests {
         let mut members = Members::default();
         let mut tasks = Vec::new();
         let record = |pid, what| Record { time_ns: 0, pid, tid: pid, what };
-        assert!(members.keep(&mut record(8, What::Exec), &mut tasks), "all");
+        assert!(members.keep(&record(8, What::Exec), &mut tasks), "all");
         members.only(&[7]);
-        let mut keep = |pid, what| members.keep(&mut record(pid, what), &mut tasks);
+        let mut keep = |pid, what| members.keep(&record(pid, what), &mut tasks);
         assert!(keep(7, What::Exec) && !keep(8, What::Exec));
         assert!(keep(9, What::Fork { parent: 7 }) && keep(10, What::Fork { parent: 9 }));
         assert!(keep(10, What::Exit) && keep(10, What::Name("late".into())));

@@ -270,7 +270,8 @@ impl Monitor {
         if !self.every_fault && now - self.begin_ns > t::COPIER_NS {
             self.copier = None;
         }
-        if !self.budget.is_on() && self.drain.samples.is_apart() {
+        let is_burst = self.budget.is_on() && self.session.records_faults();
+        if !is_burst && self.drain.samples.is_apart() {
             self.align_samples(now);
         }
         // Begin a burst last, so that none of our own work interrupts the program in it.
@@ -309,8 +310,7 @@ impl Monitor {
         self.samples += found.samples;
         self.switched += found.switches;
         if self.session.samples_densely() && self.samples >= self.early_samples {
-            let period = self.session.thin_samples();
-            period.into_iter().for_each(|period| self.drain.members.thin(period));
+            self.session.thin_samples();
         }
         found.faults
     }

@@ -419,10 +419,6 @@ impl Session {
 
     /// Begins samples anew, see [`CpuBuffer::align_samples`].
     pub(crate) fn align_samples(&mut self) {
-        // One program decides on entry and end, so they are in step.
-        if self.timed.is_some() {
-            return;
-        }
         self.with_samples_off(|session| {
             session.buffers.iter().for_each(|buffer| buffer.align_samples(session.sample_period()));
         });
@@ -438,17 +434,12 @@ impl Session {
         self.early_period > 0
     }
 
-    /// Samples are rarer from now on. Returns the faults per sample that the records do not tell.
-    pub(crate) fn thin_samples(&mut self) -> Option<u64> {
+    /// Samples are rarer from now on.
+    pub(crate) fn thin_samples(&mut self) {
         let early_period = std::mem::take(&mut self.early_period);
-        if let Some(timed) = &mut self.timed {
-            timed.timer.sample_every(self.period);
-            return Some(self.period);
-        }
         self.with_samples_off(|session| {
             session.buffers.iter().for_each(|buffer| buffer.sample(session.period, early_period));
         });
-        None
     }
 
     /// Notes what became of a source; once if two attempts failed alike.

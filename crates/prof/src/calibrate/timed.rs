@@ -7,14 +7,12 @@
 //! The programs know no medians, so their mean is compared with the mean of the same touches. What they add is a
 //! difference of medians.
 
-use faultless_os::perf::{Event, Software, Spec};
+use faultless_os::perf::{Event, Output, Software, Spec};
 use faultless_os::touch::{Touch, empty_ticks, time_touches};
 use faultless_trace::measurement::{median, median_interval};
 
 use super::{Clock, HERE, THREAD, middle};
 use crate::in_kernel::{Point, Timer, TimingCost};
-use crate::session::remedy;
-use crate::shape::entry;
 use crate::tuning as t;
 
 /// A block without the programs and one right after with them.
@@ -38,9 +36,9 @@ struct Ticks {
 /// The events can't be opened, memory can't be mapped, or nothing was timed.
 pub(crate) fn timing_cost(timer: &Timer) -> Result<TimingCost, String> {
     let clock = Clock::begin(empty_ticks());
-    let spec = Spec { user_only: false, output: entry(1), ..HERE };
+    let spec = Spec { user_only: false, output: Output::Program, ..HERE };
     let open = |event, point| {
-        let event = Event::open(&Spec { event, ..spec }, THREAD, None).map_err(remedy)?;
+        let event = Event::open(&Spec { event, ..spec }, THREAD, None).map_err(|error| error.to_string())?;
         timer.run_at(&event, point).map(|()| event)
     };
     let events = [open(Software::PageFaults, Point::Begin)?, open(Software::MinorFaults, Point::MinorEnd)?];

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::{fmt, fs};
 
-use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray};
+use aya::maps::{HashMap, MapData, MapError, PerCpuArray};
 use aya::programs::PerfEvent;
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use faultless_os::host::user;
@@ -35,7 +35,7 @@ const BPF: u32 = 39;
 /// `struct sums` of the programs: four sums of five words.
 type Sums = [u64; 20];
 /// `struct under_way`: its last word is `beyond`.
-type UnderWay = [u64; 5];
+type UnderWay = [u64; 4];
 
 /// The point of a fault at which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,6 @@ pub(crate) struct Timer {
     /// By processor and process.
     sums: HashMap<MapData, u64, Sums>,
     under_way: PerCpuArray<MapData, UnderWay>,
-    period: Array<MapData, u64>,
     cpus: Vec<u32>,
     /// Switches of threads are known to the programs.
     pub(crate) tells_switches: bool,
@@ -88,19 +87,18 @@ impl Timer {
             program.load().map_err(|error| with_causes(&error))?;
         }
         let mut map = |name: &str| programs.take_map(name).ok_or_else(|| format!("no BPF map {name}"));
-        let (sums, under_way, period) = (map("sums")?, map("under_way")?, map("period")?);
+        let (sums, under_way) = (map("sums")?, map("under_way")?);
         let failed = |error: MapError| with_causes(&error);
         Ok(Self {
             sums: HashMap::try_from(sums).map_err(failed)?,
             under_way: PerCpuArray::try_from(under_way).map_err(failed)?,
-            period: Array::try_from(period).map_err(failed)?,
             programs,
             cpus: cpus.to_vec(),
             tells_switches: types.is_some(),
         })
     }
 
-    /// Lets the program for this point run at an event, for which the event must fire each time.
+    /// Lets the program for this point run at an event of [`Output::Program`](faultless_os::perf::Output::Program).
     ///
     /// # Errors
     /// What the kernel says.
@@ -114,12 +112,6 @@ impl Timer {
         let program: &PerfEvent = program.try_into().map_err(|error| with_causes(&error))?;
         let fd = program.fd().map_err(|error| with_causes(&error))?;
         event.run_at_overflow(fd.as_fd()).map_err(|error| error.to_string())
-    }
-
-    /// From the next sample on, one fault in so many of each processor is a sample; 0: none.
-    pub(crate) fn sample_every(&mut self, faults: u64) {
-        // The kernel refuses this for no map that it has made.
-        let _ = self.period.set(0, faults, 0);
     }
 
     /// Faults of a process so far.

@@ -53,6 +53,8 @@ pub(crate) enum Role {
     Flush(usize),
     /// Thread switches; no samples.
     Switches,
+    /// A program times faults; no samples.
+    Timing,
     /// Mappings and tasks; no samples.
     Tasks,
 }
@@ -75,6 +77,7 @@ impl Role {
             Self::CallEnd(_) => "call end",
             Self::Flush(_) => "TLB flush",
             Self::Switches => "switches",
+            Self::Timing => "timing",
             Self::Tasks => "tasks",
         }
     }
@@ -117,27 +120,31 @@ impl CpuBuffer {
         Ok(buffer)
     }
 
-    /// Opens the events of all tasks of a processor, at which `timer` runs. It picks the samples, one in `period`.
+    /// Opens events of all tasks of a processor: samples, and those at which `timer` runs. The program at the entry is
+    /// opened first and so runs last, those at the end run first: samples don't lengthen what they measure.
     pub(super) fn open_timed(
         cpu: u32,
         pages: usize,
         shape: &Shape,
-        period: u64,
         timer: &Timer,
     ) -> std::result::Result<Self, String> {
         let watched = Watched::Machine(std::slice::from_ref(&cpu));
-        let mut buffer = Self::owner(watched, cpu, pages).map_err(remedy)?;
         let target = Target { pid: super::ALL_TASKS, cpu: Some(cpu) };
-        let output = if shape.live { Output::UserStacks { period: 1 } } else { entry(1) };
-        let leader = Spec { output, ..watched.begin(COUNT) };
-        let end = |event| Spec { event, output: shape.end(1), disabled: false, ..leader };
-        let mut add = |role, spec: Spec, group, point| {
-            let at = buffer.add(role, &spec, target, group).map_err(remedy)?;
-            timer.run_at(&buffer.events[at].1, point).map(|()| at)
+        let mut buffer = Self::owner(watched, cpu, pages).map_err(remedy)?;
+        let begun = watched.begin(COUNT);
+        let spec = Spec { output: Output::Program, ..begun };
+        let entry = Event::open(&spec, target, None).map_err(remedy)?;
+        timer.run_at(&entry, Point::Begin)?;
+        buffer.add_samples_of(begun, target, shape).map_err(remedy)?;
+        let end = |event, point| {
+            let spec = Spec { event, disabled: false, ..spec };
+            let event = Event::open(&spec, target, Some(&entry)).map_err(remedy)?;
+            timer.run_at(&event, point).map(|()| (Role::Timing, event))
         };
-        let first = Some(add(Role::SampleEntry(period), leader, None, Point::Begin)?);
-        add(Role::Sample(period), end(Software::MinorFaults), first, Point::MinorEnd)?;
-        add(Role::MajorSample, end(Software::MajorFaults), first, Point::MajorEnd)?;
+        let ends =
+            [end(Software::MinorFaults, Point::MinorEnd)?, end(Software::MajorFaults, Point::MajorEnd)?];
+        buffer.events.push((Role::Timing, entry));
+        buffer.events.extend(ends);
         Ok(buffer)
     }
 
@@ -210,6 +217,22 @@ impl CpuBuffer {
             let spec = Spec { event: Software::CpuClock, output, ..begun };
             self.add(Role::Cpu, &spec, target, None)?;
         }
+        self.add_samples_of(begun, target, shape)?;
+        // The leader is counted last, so its record follows the entry's, inside the interval that the pair
+        // measures.
+        let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
+        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
+        let leader = self.add(Role::Again, &again, target, None)?;
+        let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
+        self.add(Role::Entry, &entry, target, Some(leader))?;
+        let end = |event| Spec { event, output: shape.end(1), ..entry };
+        self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
+        self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
+        Ok(())
+    }
+
+    /// The samples of `shape`.
+    fn add_samples_of(&mut self, begun: Spec, target: Target, shape: &Shape) -> Result<()> {
         if shape.live {
             let chains = Spec { output: Output::UserStacks { period: shape.period }, ..begun };
             self.add(Role::SampleEntry(shape.period), &chains, target, None)?;
@@ -221,16 +244,6 @@ impl CpuBuffer {
                 self.add_samples(begun, target, shape, shape.early_period)?;
             }
         }
-        // The leader is counted last, so its record follows the entry's, inside the interval that the pair
-        // measures.
-        let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
-        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
-        let leader = self.add(Role::Again, &again, target, None)?;
-        let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
-        self.add(Role::Entry, &entry, target, Some(leader))?;
-        let end = |event| Spec { event, output: shape.end(1), ..entry };
-        self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
-        self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
         Ok(())
     }
 
@@ -328,8 +341,8 @@ impl CpuBuffer {
     /// they count as well.
     pub(crate) fn silence(&self) {
         let counts = |role: &Role| {
-            use Role::{MajorSample, Sample, SampleEntry, Switches, Tasks};
-            matches!(role, Tasks | Switches | SampleEntry(_) | Sample(_) | MajorSample)
+            use Role::{MajorSample, Sample, SampleEntry, Switches, Tasks, Timing};
+            matches!(role, Tasks | Switches | Timing | SampleEntry(_) | Sample(_) | MajorSample)
         };
         for (_, event) in self.events.iter().filter(|(role, _)| !counts(role)) {
             let _ = event.disable();

@@ -1,7 +1,7 @@
 //! A session on all tasks of all processors, in which the kernel times every fault itself.
 //!
-//! In: a [`Timer`] and the watched processes. Out: a [`Session`] without counters, whose rings hold one fault in so many of
-//! the whole machine. Whose records they are, [`crate::members`] tells.
+//! In: a [`Timer`] and the watched processes. Out: a [`Session`] without counters, whose rings hold samples of the whole
+//! machine. Whose records they are, [`crate::members`] tells.
 //!
 //! No event belongs to a task, so threads pay nothing at a switch.
 
@@ -62,22 +62,16 @@ impl Session {
         session
     }
 
-    fn open_timed(
-        mut timer: Timer,
-        pids: Option<&[u32]>,
-        allow: Sources,
-        shape: &Shape,
-    ) -> Result<Self, String> {
+    fn open_timed(timer: Timer, pids: Option<&[u32]>, allow: Sources, shape: &Shape) -> Result<Self, String> {
         allow_many_descriptors();
         let cost = calibrate::timing_cost(&timer)?;
         let cpus = online_cpus(0);
         let shape = if allow.pairs { *shape } else { Shape { period: 0, early_period: 0, ..*shape } };
         let mut session = Self { machine: Machine::now(shape.stack_bytes > 0), ..Self::default() };
         (session.period, session.early_period) = (shape.period, shape.early_period);
-        timer.sample_every(session.sample_period());
         let mut pages = shape.ring_pages;
         session.buffers = loop {
-            let open = |&cpu| CpuBuffer::open_timed(cpu, pages, &shape, session.sample_period(), &timer);
+            let open = |&cpu| CpuBuffer::open_timed(cpu, pages, &shape, &timer);
             match cpus.iter().map(open).collect::<Result<Vec<_>, _>>() {
                 Ok(buffers) => break buffers,
                 Err(_) if pages > t::RING_PAGES_MIN => pages /= 2,
