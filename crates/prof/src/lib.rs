@@ -31,6 +31,7 @@ pub mod perfdata;
 mod poll_interval;
 pub mod price;
 mod record;
+mod remedy;
 mod request;
 mod sampler;
 mod samples;

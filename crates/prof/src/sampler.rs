@@ -10,7 +10,7 @@ use faultless_os::ring::Ring;
 use faultless_trace::observation::KernelSamples;
 
 use crate::kernel::KernelStacks;
-use crate::session::remedy;
+use crate::remedy::remedy;
 use crate::tuning as t;
 
 /// A sampler, off until [`Sampler::enable`].

@@ -13,9 +13,10 @@ use faultless_os::{Error, Result};
 use faultless_trace::observation::EventLoss;
 
 use super::copier::BufferedRing;
-use super::{COUNT, Watched, remedy};
+use super::{COUNT, Watched};
 use crate::calls::{Fields, Points};
 use crate::in_kernel::{Point, Timer};
+use crate::remedy::remedy;
 use crate::shape::{Flushes, Shape, entry};
 use crate::tuning as t;
 
