@@ -417,6 +417,8 @@ impl Monitor {
         // A process that still runs, attached to or a descendant, is no longer watched.
         self.session.end();
         subject.stop();
+        // At once: who is waited for later is in no reading of the parent's.
+        let unreaped_ns = self.orphans.unreaped_cpu_ns();
         let end_ns = now_ns();
         self.copy_rings();
         self.drain.settle();
@@ -434,7 +436,7 @@ impl Monitor {
         let (exit, own) = subject.finish()?;
         let orphans = std::mem::take(&mut self.orphans);
         // No event counts the time of children then.
-        let cpu_ns = (in_kernel.is_some() && is_running).then(|| own.cpu_ns() + orphans.running_cpu_ns());
+        let cpu_ns = (in_kernel.is_some() && is_running).then(|| own.cpu_ns() + unreaped_ns);
         // Only descendants of our own child fall to us.
         let found = if is_child { orphans.finish() } else { OrphanUsage::default() };
         let counts = Counts { running: found.running, cpu_ns: counts.cpu_ns.or(cpu_ns), ..counts };

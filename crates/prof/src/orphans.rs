@@ -76,9 +76,13 @@ impl Orphans {
         OrphanUsage { usage: self.usage, reaped: self.reaped, running }
     }
 
-    /// CPU time of those that still run, as far as /proc tells, ns.
-    pub(crate) fn running_cpu_ns(&self) -> u64 {
-        self.alive.iter().filter_map(|&pid| procfs::stat(pid)).map(|stat| stat.usage().cpu_ns()).sum()
+    /// CPU time of those that nobody has waited for yet, as far as /proc tells, ns.
+    pub(crate) fn unreaped_cpu_ns(&self) -> u64 {
+        // The number of one that ended long ago may be that of another process, which is hardly a zombie.
+        let is_itself =
+            |pid: &u32, state| self.alive.contains(pid) || self.recent.contains(pid) || state == b'Z';
+        let all = self.alive.iter().chain(&self.ended).filter_map(|pid| Some((pid, procfs::stat(*pid)?)));
+        all.filter(|(pid, stat)| is_itself(pid, stat.state)).map(|(_, stat)| stat.usage().cpu_ns()).sum()
     }
 
     fn reap(&mut self, pid: u32) -> bool {
