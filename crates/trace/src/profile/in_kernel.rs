@@ -1,7 +1,8 @@
 //! Time that the kernel measured of every fault -> the rows, the total and the profile, in place of sampled times.
 //!
 //! Sampled faults tell the kinds of user mode and how their times compare; the sum of these times is the measured one. Of
-//! populated pages, which take no trap, the kernel measures nothing: their estimate stays.
+//! populated pages, which take no trap, the kernel measures nothing: their estimate stays. So does that of major faults, most
+//! of whose time is a wait.
 
 use super::mode::Mode;
 use super::{FaultTime, Profile, time};
@@ -25,7 +26,7 @@ pub(super) fn settle(
     let [user, kernel] = seconds(found);
     measured(Mode::User, user, profile, rows);
     measured(Mode::Kernel, kernel, profile, rows);
-    let others = rows.iter().filter(|row| Mode::of_row(row.kind).is_none());
+    let others = rows.iter().filter(|row| !is_measured(row));
     let sum = |of: fn(&KindRow) -> Option<f64>| others.clone().filter_map(of).sum::<f64>();
     let seconds = Interval {
         value: user.value + kernel.value + sum(|row| row.seconds),
@@ -50,6 +51,11 @@ pub(super) fn settle(
         share: time::share(seconds, cpu_ns),
         us_per_mib: time::us_per_mib(rows, host),
     }
+}
+
+/// Whether the kernel measures the time of its faults.
+fn is_measured(row: &KindRow) -> bool {
+    matches!(Mode::of_row(row.kind), Some(Mode::User | Mode::Kernel))
 }
 
 /// Seconds in minor faults of user mode and of kernel mode.
@@ -144,6 +150,15 @@ mod tests {
         assert!((stat.wait_ns.unwrap() - (400_000.0 - on_cpu_ns)).abs() < 1e-6, "{:?}", stat.wait_ns);
         assert_eq!(stat.recorder_ns, 1_100 * 300);
         assert!(!stat.notes.iter().any(|note| note.contains("no fault of the program was timed")));
+    }
+
+    #[test]
+    fn rows_add_up_with_major_faults_too() {
+        let mut observation = observed();
+        observation.usage.major_faults = 5;
+        let stat = Stat::from_observation(&observation);
+        let rows: f64 = stat.rows.iter().filter_map(|row| row.seconds).sum();
+        assert!((rows - stat.time.unwrap().seconds.value).abs() < 1e-12, "{:?}", stat.rows);
     }
 
     #[test]
