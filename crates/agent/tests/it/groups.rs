@@ -121,6 +121,9 @@ fn a_groups_faults_are_those_of_its_workload_and_stay_after_its_end() {
     // Its process may have ended before a poll saw it; then the machine has its faults.
     let mut found = agent.poll();
     found.has_not_fallen_since(&before);
+    // Now, because the series of a group that is gone is dropped after some rounds.
+    let total = found.sum("faultless_page_faults_total", &["kind=\"minor\""]).unwrap();
+    assert!(total >= expected * 0.9, "{total}");
     if let Some(faults) = group.faults(&found) {
         assert!((expected..expected * 1.05 + 5_000.0).contains(&faults), "{faults} of {expected}");
         let price_s = group.seconds(&found) / faults;
@@ -132,8 +135,6 @@ fn a_groups_faults_are_those_of_its_workload_and_stay_after_its_end() {
         found = agent.poll();
         found.has_not_fallen_since(&before);
     }
-    let total = found.sum("faultless_page_faults_total", &["kind=\"minor\""]).unwrap();
-    assert!(total >= expected * 0.1, "{total}");
 }
 
 #[test]
