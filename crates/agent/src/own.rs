@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use faultless_os::counters;
-
 /// Shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Own {
@@ -77,11 +75,6 @@ impl Own {
     }
 }
 
-/// CPU time of this process so far, ns.
-pub(crate) fn cpu_ns() -> u64 {
-    counters::process_cpu_ns()
-}
-
 /// Resident memory of this process, bytes.
 pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -95,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_own_cost_is_known_and_a_poll_makes_healthy() {
-        assert!(cpu_ns() > 0 && resident_bytes() > 1 << 20);
+        assert!(faultless_os::counters::process_cpu_ns() > 0 && resident_bytes() > 1 << 20);
         let own = Own::new();
         assert!(own.is_healthy(), "it has just begun");
         own.polled(7, Duration::from_secs(1));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use faultless_console::{Failure, Outcome, emit, reason};
 use faultless_os::cgroups::Groups;
+use faultless_os::counters::process_cpu_ns;
 use faultless_prof::live::{Live, Long, Threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -21,7 +22,6 @@ use crate::families::{self, State};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::members::Members;
-use crate::own;
 use crate::pace::Pace;
 use crate::push::Receivers;
 use crate::serve::Server;
@@ -103,7 +103,7 @@ impl Watch {
             board,
             begin_ns: unix_ns(),
             last: Instant::now(),
-            cpu_ns: own::cpu_ns(),
+            cpu_ns: process_cpu_ns(),
         }
     }
 
@@ -166,7 +166,7 @@ impl Watch {
 
     /// Accounts for the interval, and sets the next one.
     fn settle(&mut self) {
-        let cpu_ns = own::cpu_ns();
+        let cpu_ns = process_cpu_ns();
         let took = Duration::from_nanos(cpu_ns - self.cpu_ns);
         if let Some(said) = self.pace.took(took, self.last.elapsed()) {
             eprintln!("faultless: {said}");

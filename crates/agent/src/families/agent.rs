@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use faultless_os::counters::process_cpu_ns;
+
 use super::{Family, Unit, Value, alone, counter, gauge, point};
 use crate::own::{self, Own, Pushed};
 
@@ -22,7 +24,7 @@ pub(super) fn of_cost(own: &Own) -> Vec<Family> {
             "faultless_agent_cpu",
             "CPU time of the agent.",
             Unit::Seconds,
-            vec![alone(Value::Number(own::cpu_ns() as f64 / 1e9))],
+            vec![alone(Value::Number(process_cpu_ns() as f64 / 1e9))],
         ),
         gauge(
             "faultless_agent_resident_memory",

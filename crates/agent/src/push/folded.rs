@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use faultless_prof::live::Interval;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Batch;
 use crate::identity::Identity;
@@ -42,17 +43,13 @@ pub(super) fn batches(interval: &Interval, members: &Members, time_ns: u64) -> V
     services.into_iter().map(batch).collect()
 }
 
+/// All of a name but these is percent-encoded.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
 fn target(service: &str, from: u64, until: u64) -> String {
     let service: String = service.chars().map(|c| if "{},=\"".contains(c) { '_' } else { c }).collect();
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = format!("faultless.faults{{service_name={service},host={}}}", hostname.trim());
-    let name: String = name
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect();
+    let name = format!("faultless.faults{{service_name={service},host={}}}", faultless_prof::host_name());
+    let name = utf8_percent_encode(&name, PLAIN);
     format!("/ingest?name={name}&from={from}&until={until}&format=folded&units=samples&spyName=faultless")
 }
 

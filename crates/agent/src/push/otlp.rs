@@ -29,11 +29,11 @@ pub(super) fn batch(families: &[&Family], time_ns: u64) -> Batch {
 
 fn request(families: &[&Family], time_ns: u64) -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION");
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host_name = faultless_prof::host_name();
     let attributes = [
         ("service.name", "faultless-agent"),
         ("service.version", version),
-        ("host.name", hostname.trim()),
+        ("host.name", &host_name),
         ("os.type", "linux"),
     ];
     let filled = families.iter().filter(|family| !family.points.is_empty());

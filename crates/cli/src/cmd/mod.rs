@@ -24,8 +24,7 @@ mod top;
 mod trace_file;
 mod workload;
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use faultless_console::program::Words;
@@ -102,7 +101,7 @@ fn pid(word: &str) -> Result<u32, String> {
 /// # Errors
 /// A mistake in the words, in one line.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
-    match words.get(1).filter(|word| is_program(word)) {
+    match words.get(1).filter(|word| run::find(word).is_ok()) {
         Some(word) if Args::command().find_subcommand(word).is_none() => {
             let word = word.to_string_lossy();
             Err(Failure(format!(
@@ -110,18 +109,6 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
             )))
         }
         _ => faultless_console::parse(words),
-    }
-}
-
-/// Whether a shell would run a program of this name.
-fn is_program(word: &OsStr) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path);
-    let is_path = word.as_encoded_bytes().contains(&b'/');
-    if is_path {
-        Path::new(word).is_file()
-    } else {
-        folders.into_iter().any(|folder| folder.join(word).is_file())
     }
 }
 

@@ -46,7 +46,9 @@ pub fn wanted(recording: &Recording) -> Vec<Wanted> {
     }
     for (frame, number) in stacks.frames.iter().zip(0..) {
         let of = |wanted: &&mut Wanted| Some(wanted.module) == frame.module;
-        if let Some(wanted) = all.iter_mut().find(of).filter(|wanted| lacks(&wanted.path, frame)) {
+        if let Some(wanted) =
+            all.iter_mut().find(of).filter(|wanted| lacks(&stacks.modules[wanted.module as usize], frame))
+        {
             wanted.frames.push((number, !frame.names.is_empty()));
         }
     }
@@ -56,12 +58,9 @@ pub fn wanted(recording: &Recording) -> Vec<Wanted> {
 }
 
 /// Whether a debug file could tell more of a place.
-fn lacks(path: &str, frame: &Frame) -> bool {
-    frame.names.is_empty() || !is_runtime(short(path)) && frame.names.iter().all(|name| name.file.is_none())
-}
-
-fn short(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+fn lacks(module: &Module, frame: &Frame) -> bool {
+    frame.names.is_empty()
+        || !is_runtime(module.short_name()) && frame.names.iter().all(|name| name.file.is_none())
 }
 
 /// Its build id, if it is one: it becomes a part of paths and addresses.
@@ -104,7 +103,7 @@ pub fn names(recording: &Recording, wanted: &Wanted, file: &Path) -> Result<Vec<
             wanted.path
         ));
     }
-    let with_lines = !is_runtime(short(&wanted.path));
+    let with_lines = !is_runtime(module.short_name());
     let tries = [(file, true), (file, false)];
     let (names, notes) = debug_info::names_in(&tries[usize::from(!with_lines)..], file, &addresses);
     let found: Vec<_> = numbers.into_iter().zip(names).filter(|(_, names)| !names.is_empty()).collect();

@@ -12,6 +12,7 @@ use faultless_console::{Failure, Outcome, reason, sink::Sink};
 use faultless_report::export::parquet::{Run, Table};
 use faultless_trace::measurement::Count;
 use faultless_trace::recording::Recording;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Where runs of many machines are told apart.
 #[derive(Debug, clap::Args)]
@@ -136,22 +137,12 @@ const UNKNOWN: &str = "unknown";
 /// `DIR/TABLE/date=2026-01-31/service=web/host=a/RUN.parquet`.
 fn path(folder: &Path, table: Table, parts: &[(&str, String)], run: &str) -> PathBuf {
     let mut path = folder.join(table.name());
-    path.extend(parts.iter().map(|(key, value)| format!("{key}={}", encoded(value))));
+    path.extend(parts.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, PLAIN))));
     path.join(format!("{run}.parquet"))
 }
 
-/// A name as a part of a path: what others than letters, digits and `-._` are is percent-encoded, as Hive, Spark and DuckDB
-/// decode it.
-fn encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => text.push(char::from(byte)),
-            byte => text += &format!("%{byte:02X}"),
-        }
-    }
-    text
-}
+/// All of a name but these is percent-encoded in a path, as Hive, Spark and DuckDB decode it.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 #[cfg(test)]
 mod tests {
