@@ -146,7 +146,8 @@ pub fn record(
         return Err(Failure::TooOften(most));
     }
     spawn::outlive_file_limit();
-    let allow = Sources { kernel: Kernel::No, bpf: false, ..Sources::default() };
+    let is_timed = matches!(task, Task::Running(_)) && !options.every_fault;
+    let allow = Sources { kernel: Kernel::No, bpf: is_timed, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
     let calibrator = Calibrator::begin(Some(end));
     let calibration = calibrator.as_ref().and_then(Calibrator::so_far);
@@ -197,11 +198,8 @@ pub fn record(
             (Subject::Child(child), session, Vec::new())
         }
         Task::Running(attach) => {
-            // Processes that are attached to one by one share no events, so each switch between two stops a
-            // timer and starts another: 2 us (measured).
-            let shape = Shape { cpu_hertz: shape.cpu_hertz.or(Some(0)), ..shape };
             let (attached, session, subject, begin_ns) =
-                subject::attach(attach, allow, &shape, Session::records_faults)?;
+                subject::attach(attach, allow, &shape, Session::samples_faults)?;
             header.command = subject::command(&attached);
             header.settings.attached = true;
             header.begin_ns = begin_ns;
@@ -211,7 +209,9 @@ pub fn record(
     if session.sees_locks {
         session.note(LOCKS, true, "");
     } else if !session.buffers.is_empty() {
-        session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
+        let why =
+            if session.timed.is_some() { LOCKS_ASIDE } else { no_locks(faultless_os::host::user().0 == 0) };
+        session.note(LOCKS, false, why);
     }
     if session.sees_flushes || !session.buffers.is_empty() {
         let is_root = faultless_os::host::user().0 == 0;
@@ -248,6 +248,9 @@ pub fn record(
     let recorder_cpu_ns = process_cpu_ns();
     let file = TraceFile::new(out, header, options.max_bytes);
     let mut monitor = Monitor::new(session, &subject.pids(), setup);
+    if !attached.is_empty() {
+        monitor.only_of(&subject.pids());
+    }
     // A short program has ended before its environment could be read.
     if let Some(&pid) = subject.pids().first().filter(|_| !settings.is_empty()) {
         monitor.add(Record { time_ns: begin_ns, pid, tid: pid, what: What::Settings(settings) });
@@ -388,6 +391,7 @@ impl Recorder {
             event_losses: last.event_losses.clone(),
             calibration: last.calibration,
             marks: last.drain.marks(),
+            in_kernel: last.in_kernel,
         };
         self.file.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.file.finish();
@@ -422,6 +426,9 @@ impl Recorder {
 fn is_fault(line: &Line) -> bool {
     matches!(line, Line::Enter(..) | Line::Sample(..))
 }
+
+/// Why they are not traced beside faults that the kernel times.
+const LOCKS_ASIDE: &str = "not while the kernel times faults for all processes; --all records them";
 
 /// Why lock waits can't be traced, and what would change that.
 fn no_locks(is_root: bool) -> &'static str {

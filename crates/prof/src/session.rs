@@ -403,6 +403,11 @@ impl Session {
         !self.user.0.is_empty() || self.timed.is_some()
     }
 
+    /// Whether faults are recorded, or samples of them at least.
+    pub(crate) fn samples_faults(&self) -> bool {
+        !self.buffers.is_empty()
+    }
+
     /// Whether single faults can be recorded, all of them for a while.
     pub(crate) fn records_faults(&self) -> bool {
         !self.buffers.is_empty() && self.timed.is_none()

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{
-    Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, Record, SourceNote, Usage, What,
+    Calibration, Counts, EventLoss, Exit, Host, InKernel, KernelSamples, Observation, Record, SourceNote,
+    Usage, What,
 };
 
 pub use scaffold::Shown;
@@ -277,6 +278,9 @@ pub struct Footer {
     /// The allocators and runtimes in the files that the program mapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
+    /// As [`Observation::in_kernel`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_kernel: Option<InKernel>,
 }
 
 /// What a file shows of an allocator or a runtime.

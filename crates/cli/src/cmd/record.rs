@@ -60,8 +60,8 @@ pub(crate) struct Args {
     /// Do not name the functions of files: `faultless symbolize` does it later, also on another machine.
     #[arg(long)]
     no_symbols: bool,
-    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root with CMD, else 0: only root
-    /// sees the kernel].
+    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0: only root sees the
+    /// kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
     frequency: Option<u64>,
     /// Stop recording single faults once the file has grown to SIZE.

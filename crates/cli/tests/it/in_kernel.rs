@@ -110,3 +110,31 @@ fn top_shows_what_the_kernel_timed() {
         stat["time"]["seconds"]["value"].as_f64().unwrap() * 1e9 / stat["time"]["timed"].as_f64().unwrap();
     assert!((0.5..2.0).contains(&(time / faults / each_ns)), "{line} beside {stat}");
 }
+
+#[test]
+fn a_recording_of_a_running_process_has_the_kernels_times_and_samples_with_stacks() {
+    let busy = Busy::start();
+    // Whose records are in the rings too.
+    let _stranger = Busy::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.trace");
+    let file = file.to_str().unwrap();
+    let out = run(&[FAULTLESS, "record", "-o", file, "-p", &busy.pid(), "--for", "1s"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: Value = serde_json::from_slice(&run(&[FAULTLESS, "report", "--json", file]).stdout).unwrap();
+    let (is_used, note) = in_kernel(&report);
+    if !is_used {
+        return wants::missing_feature("BPF", note);
+    }
+    let stat = json(&run(&[FAULTLESS, "stat", "--json", "-p", &busy.pid(), "--for", "1s"]));
+    let all = report["faults"].as_f64().unwrap();
+    let each_ns = report["time_ns"]["value"].as_f64().unwrap() / all;
+    let of_stat_ns =
+        stat["time"]["seconds"]["value"].as_f64().unwrap() * 1e9 / stat["time"]["timed"].as_f64().unwrap();
+    assert!((0.5..2.0).contains(&(each_ns / of_stat_ns)), "{each_ns} beside {of_stat_ns}: {report}");
+    let first = &report["tables"][0]["sites"]["rows"][0];
+    assert!(first["label"].as_str().unwrap().contains("workload"), "{first}");
+    let of_stat: f64 =
+        stat["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_f64().unwrap()).sum();
+    assert!(all < 1.6 * of_stat, "those of the stranger are in it: {all} beside {of_stat}");
+}

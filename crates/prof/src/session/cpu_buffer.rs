@@ -136,7 +136,12 @@ impl CpuBuffer {
         let spec = Spec { output: Output::Program, ..begun };
         let entry = Event::open(&spec, target, None).map_err(remedy)?;
         timer.run_at(&entry, Point::Begin)?;
-        buffer.add_samples_of(begun, target, shape).map_err(remedy)?;
+        let watches = |buffer: &mut Self| {
+            buffer.add_tracepoints(watched, target, shape)?;
+            buffer.add_clock(begun, target, shape.hertz(false), shape.stack_bytes)?;
+            buffer.add_samples_of(begun, target, shape)
+        };
+        watches(&mut buffer).map_err(remedy)?;
         let end = |event, point| {
             let spec = Spec { event, disabled: false, ..spec };
             let event = Event::open(&spec, target, Some(&entry)).map_err(remedy)?;
@@ -182,6 +187,28 @@ impl CpuBuffer {
         shape: &Shape,
     ) -> Result<()> {
         let begun = watched.begin(Spec { user_only, ..COUNT });
+        self.add_tracepoints(watched, target, shape)?;
+        if shape.switches {
+            let spec = Spec { event: Software::Dummy, output: Output::Switches, user_only: true, ..begun };
+            self.add(Role::Switches, &spec, target, None)?;
+        }
+        self.add_clock(begun, target, shape.hertz(user_only), shape.stack_bytes)?;
+        self.add_samples_of(begun, target, shape)?;
+        // The leader is counted last, so its record follows the entry's, inside the interval that the pair
+        // measures.
+        let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
+        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
+        let leader = self.add(Role::Again, &again, target, None)?;
+        let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
+        self.add(Role::Entry, &entry, target, Some(leader))?;
+        let end = |event| Spec { event, output: shape.end(1), ..entry };
+        self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
+        self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
+        Ok(())
+    }
+
+    /// The tracepoints of `shape`.
+    fn add_tracepoints(&mut self, watched: Watched<'_>, target: Target, shape: &Shape) -> Result<()> {
         let stack_bytes = shape.stack_bytes;
         for (role, id) in shape.locks.iter().flat_map(|locks| {
             [(Role::LockWanted, locks.wanted), (Role::LockTaken(locks.write_at), locks.taken)]
@@ -208,27 +235,16 @@ impl CpuBuffer {
                 self.events[at].1.filter(&Points::filter())?;
             }
         }
-        if shape.switches {
-            let spec = Spec { event: Software::Dummy, output: Output::Switches, user_only: true, ..begun };
-            self.add(Role::Switches, &spec, target, None)?;
-        }
-        let hertz = shape.hertz(user_only);
+        Ok(())
+    }
+
+    /// Samples of the CPU clock.
+    fn add_clock(&mut self, begun: Spec, target: Target, hertz: u64, stack_bytes: u32) -> Result<()> {
         if hertz > 0 {
             let output = Output::CpuStacks { hertz, stack_bytes };
             let spec = Spec { event: Software::CpuClock, output, ..begun };
             self.add(Role::Cpu, &spec, target, None)?;
         }
-        self.add_samples_of(begun, target, shape)?;
-        // The leader is counted last, so its record follows the entry's, inside the interval that the pair
-        // measures.
-        let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
-        let again = if shape.live { Spec { on_exec: false, disabled: true, ..again } } else { again };
-        let leader = self.add(Role::Again, &again, target, None)?;
-        let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
-        self.add(Role::Entry, &entry, target, Some(leader))?;
-        let end = |event| Spec { event, output: shape.end(1), ..entry };
-        self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
-        self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
         Ok(())
     }
 

@@ -67,6 +67,8 @@ impl Session {
         let cost = calibrate::timing_cost(&timer)?;
         let cpus = online_cpus(0);
         let shape = if allow.pairs { *shape } else { Shape { period: 0, early_period: 0, ..*shape } };
+        // Every fault of the machine may ask for the lock of an address space.
+        let shape = Shape { locks: None, ..shape };
         let mut session = Self { machine: Machine::now(shape.stack_bytes > 0), ..Self::default() };
         (session.period, session.early_period) = (shape.period, shape.early_period);
         let mut pages = shape.ring_pages;
@@ -79,6 +81,9 @@ impl Session {
             }
         };
         session.timed = Some(Timed::new(timer, cost, pids));
+        session.cpu_hertz = shape.hertz(false);
+        session.sees_calls = shape.calls.is_some();
+        session.sees_flushes = shape.flushes.is_some();
         session.note(
             BPF,
             true,

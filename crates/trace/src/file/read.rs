@@ -163,6 +163,7 @@ impl Reader {
             counts: footer.counts,
             machine: footer.machine,
             kernel: footer.kernel,
+            in_kernel: footer.in_kernel,
             event_losses: footer.event_losses,
             sources: footer.sources,
             ..recording.observation

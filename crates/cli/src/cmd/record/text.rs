@@ -81,7 +81,8 @@ fn named((python, _): (u64, u64)) -> String {
 
 /// Sources that only root or a special kernel has. A user misses nothing without them; `report --explain`
 /// lists them.
-const FOR_ROOT: [&str; 4] = [
+const FOR_ROOT: [&str; 5] = [
+    "BPF",
     "page-faults in kernel mode too",
     "waits for mmap_lock",
     "calls that change the address space",
