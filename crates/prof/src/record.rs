@@ -227,7 +227,9 @@ pub fn record(
         Some(Err(error)) => {
             session.note(CALLS, false, &format!("{error}: another tracer, or a sandbox, forbids it"))
         }
-        None if !options.calls => session.note(CALLS, false, SourceNote::NOT_ASKED_FOR),
+        None if !options.calls => {
+            session.note(CALLS, false, if attached.is_empty() { SourceNote::NOT_ASKED_FOR } else { NO_CALLS })
+        }
         None => session.note(CALLS, false, no_calls(faultless_os::host::user().0 == 0)),
     }
     header.settings.user_only = session.user_only;
@@ -451,6 +453,9 @@ fn no_flushes(is_root: bool) -> &'static str {
 /// How they are seen without tracepoints.
 const FOLLOWED: &str =
     "by seccomp and ptrace, some 5 us of the program a call; root sees the time of all, a user that of forks";
+
+/// Why those of running processes are left out unless they are asked for.
+const NO_CALLS: &str = "left out, as that slows all system calls of the machine: record -p --calls, as root";
 
 /// Why system calls can't be traced.
 fn no_calls(is_root: bool) -> &'static str {

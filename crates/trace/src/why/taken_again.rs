@@ -8,8 +8,8 @@ use crate::tuning::{CURVE_OFF, PATTERN_SHARE};
 pub(super) const RULE: Rule = Rule {
     id: "taken_again",
     title: "Memory is taken again",
-    about: "A recording without system calls does not tell who gives memory back: one of perf, of a process that \
-            a user attached to, or with `--no-calls`. Pages that fault again within their mapping, the blocks \
+    about: "A recording without system calls does not tell who gives memory back: one of perf, of a running \
+            process without `--calls`, or with `--no-calls`. Pages that fault again within their mapping, the blocks \
             of `record --alloc`, and the readings of resident memory show that it was given back.",
     by_hand: "`strace -f -k -e trace=munmap,madvise,brk PROGRAM` shows who gives it back.",
     cures: &[
