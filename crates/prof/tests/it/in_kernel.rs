@@ -85,15 +85,17 @@ fn seconds_are_those_of_recorded_faults() {
         let stat = Stat::from_observation(&faultless_prof::observe(request).unwrap());
         stat.time.unwrap().seconds.value * 1e9 / f64::from(PAGES)
     };
-    // The least of a few, in turns: others disturb a machine that is shared.
+    // The least of several, in turns: others disturb a machine that is shared. On a quiet one they agree within 10 %; beside
+    // four busy loops the kernel reads up to 17 % longer.
     let mut least = [f64::MAX; 2];
-    for _ in 0..5 {
+    for round in 1..=20 {
         let Some(measured) = each_ns(Sources::default()) else { return };
         least = [least[0].min(measured), least[1].min(recorded())];
+        if round >= 3 && (0.8..1.25).contains(&(least[0] / least[1])) {
+            return;
+        }
     }
-    // On a quiet machine they agree within 10 %; beside other programs, records of single faults read longer.
-    let ratio = least[0] / least[1];
-    assert!((0.7..1.2).contains(&ratio), "{least:?}");
+    panic!("ns, the kernel's and the recorded: {least:?}");
 }
 
 #[test]
