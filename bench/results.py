@@ -176,14 +176,15 @@ def mechanisms():
 
 def attach():
     folder, rows = newest("attach")[0], []
-    for server in ("redis", "postgres"):
+    for server in dict.fromkeys(row["server"] for row in folder.rows("attach.csv.gz")):
         found = of(folder.rows("attach.csv.gz"), server=server)
         left = sum(middle(of(found, part="after"), column) for column in ("descriptors", "threads", "events"))
-        windows = Arms(of(found, part="window"))
+        windows, figures = Arms(of(found, part="window")), Arms(of(found, part="figures"))
         rows.append([server, share(of(found, part="cycle"), errors=0), grouped(left),
                      *(grouped(middle(of(found, arm=arm), "value")) for arm in ("under stat", "stat -p")),
+                     ranged(figures.ratio("stat -p", "under stat", lambda row: float(row["seconds"]))),
                      *(ranged(windows.ratio(verb, f"without {verb}", lambda row: float(row["value"]))) for verb in ("stat", "record"))])
-    return folder.table("server, cycles without a lost request, left behind, faults: `stat`, `stat -p`, rate under `stat -p`,"
+    return folder.table("server, cycles without a lost request, left behind, faults: `stat`, `stat -p`, seconds: `stat -p` / `stat`, rate under `stat -p`,"
                                     "under `record -p`", rows)
 
 

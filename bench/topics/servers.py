@@ -1,14 +1,15 @@
 """What do `stat -p` and `record -p` do to a server under load: is a request lost, is anything left, what does it cost?"""
-import contextlib, glob, os, random, re, shutil, subprocess, time
+import contextlib, glob, os, random, re, shutil, subprocess, sys, time
 
 from harness import record
-from topics import json_of, left_out, topic
+from topics import PROGRAMS, json_of, left_out, topic
 
-FIELDS = ["server", "part", "round", "arm", "value", "status", "errors", "descriptors", "threads", "events"]
+FIELDS = ["server", "part", "round", "arm", "value", "status", "errors", "descriptors", "threads", "events", "seconds"]
 # Length of a window, s.
 WINDOW_S = 4
 
 REDIS = "redis-cli -s redis.sock "
+HTTP = "curl -sf http://127.0.0.1:$(cat port)/"
 SQL = "psql -h $PWD -Atc '{}' postgres"
 # A server's shell commands, in a folder of its own. `load` runs until it is ended, `fixed` to its own end; `requests` and
 # `errors` print counts.
@@ -26,6 +27,11 @@ SERVERS = {
         "pids": "read -r main <data/postmaster.pid; echo $main; cat /proc/$main/task/$main/children",
         "requests": SQL.format("select sum(xact_commit) from pg_stat_database"),
         "errors": SQL.format("select sum(xact_rollback + deadlocks) from pg_stat_database"), "stop": "pg_ctl -D data -m fast stop"},
+    "jvm": {
+        "needs": "java", "prepare": f"javac -d . {PROGRAMS}/Server.java",
+        "start": "rm -f port; echo $$ >pid; exec java -Xmx1g -Dsun.net.httpserver.nodelay=true -XX:-UseDynamicNumberOfCompilerThreads -XX:-UseDynamicNumberOfGCThreads Server",
+        "ready": HTTP + "work", "load": f"exec {sys.executable} {PROGRAMS}/http_load.py", "fixed": f"{sys.executable} {PROGRAMS}/http_load.py 8000",
+        "pids": "cat pid", "requests": HTTP + "stats | cut -d ' ' -f 1", "errors": HTTP + "stats | cut -d ' ' -f 2", "stop": "kill $(cat pid)"},
 }
 
 
@@ -102,10 +108,10 @@ def cycles(to, name, table):
         for number in range(to.rounds):
             for verb in ("stat", "record"):
                 status = attach(to, verb, server, 1).wait()
-                table.row(name, "cycle", number, verb, 0, status, server.held()[0] - server.before[0], "", "", "")
+                table.row(name, "cycle", number, verb, 0, status, server.held()[0] - server.before[0], "", "", "", "")
         lives = server.end_load()
         time.sleep(1)
-        table.row(name, "after", 0, "all", int(lives), 0, *(now - before for now, before in zip(server.held(), server.before)))
+        table.row(name, "after", 0, "all", int(lives), 0, *(now - before for now, before in zip(server.held(), server.before)), "")
 
 
 def windows(to, name, table):
@@ -120,12 +126,16 @@ def windows(to, name, table):
                     begin, requests = time.monotonic(), server.sh("requests")[1][0]
                     time.sleep(WINDOW_S)
                     rate = (server.sh("requests")[1][0] - requests) / (time.monotonic() - begin)
-                    table.row(name, "window", number, arm, rate, watching.wait() if watching else 0, "", "", "", "")
+                    table.row(name, "window", number, arm, rate, watching.wait() if watching else 0, "", "", "", "", "")
 
 
 def figures(to, name, table):
-    """Faults of a fixed load, by `stat -p`, and by `stat` around the server with the load and without."""
-    server, counted = Server(name), lambda: sum(row["faults"] for row in json_of("counted.json")["rows"])
+    """Faults of a fixed load and seconds in them, by `stat -p`, and by `stat` around the server with the load and without."""
+    def counted():
+        found = json_of("counted.json")
+        return sum(row["faults"] for row in found["rows"]), found["time"]["seconds"]["value"]
+
+    server = Server(name)
     around = [to.faultless, "stat", "--json", "-o", os.path.abspath("counted.json")]
     for number in range(min(to.rounds, 3)):
         found = {}
@@ -141,13 +151,14 @@ def figures(to, name, table):
         watching.send_signal(2)
         watching.wait()
         server.stop()
-        for arm, faults in (("under stat", found["fixed"] - found["pids"]), ("stat -p", counted())):
-            table.row(name, "figures", number, arm, faults, 0, "", "", "", "")
+        of_load = [more - less for more, less in zip(found["fixed"], found["pids"])]
+        for arm, (faults, seconds) in (("under stat", of_load), ("stat -p", counted())):
+            table.row(name, "figures", number, arm, faults, 0, "", "", "", "", seconds)
 
 
 @topic("attach", rounds=20)
 def take_attach(to):
-    """what `stat -p` and `record -p` do to Redis and PostgreSQL under load; needs root, and `window` a quiet machine"""
+    """what `stat -p` and `record -p` do to Redis, PostgreSQL and a JVM under load; needs root, and `window` a quiet machine"""
     with to.table("attach", FIELDS) as table:
         for name, commands in SERVERS.items():
             if not shutil.which(commands["needs"]):
