@@ -137,7 +137,7 @@ def figures(to, name, table):
 
     server = Server(name)
     around = [to.faultless, "stat", "--json", "-o", os.path.abspath("counted.json")]
-    for number in range(min(to.rounds, 3)):
+    for number in range(min(to.rounds, 6)):
         found = {}
         for what in ("pids", "fixed"):
             server.start([*around, "--"])
