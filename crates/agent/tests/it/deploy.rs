@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::agent::{Agent, PROGRAM};
+use crate::agent::{PROGRAM, until};
+use crate::record::Scripted;
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name)
@@ -31,14 +32,12 @@ fn names(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn rules_and_dashboard_and_readme_name_metrics_that_there_are() {
-    let agent = Agent::start(&[]);
-    agent.poll();
-    let scrape = agent.get("/metrics", "").body;
-    let types: BTreeSet<String> = scrape
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-        .map(String::from)
-        .collect();
+    let Scripted { agent, .. } = &Scripted::of_one_mechanism();
+    let mut types: BTreeSet<String> = BTreeSet::new();
+    until("all metrics", || {
+        types = agent.scrape().types.into_keys().collect();
+        types.contains("faultless_recorded_timestamp_seconds")
+    });
     for name in ["rules.yml", "rules_test.yml", "dashboard.json"] {
         for metric in names(&text(name)) {
             // A kernel may lack some of the machine's counters.

@@ -120,7 +120,7 @@ fn pythons_client_of_prometheus_reads_both_formats() {
 
 #[test]
 fn once_prints_one_interval() {
-    let output = Command::new(PROGRAM).args(["--once", "--interval", "1"]).output().unwrap();
+    let output = Command::new(PROGRAM).args(["--once", "--interval", "1s"]).output().unwrap();
     assert!(output.status.success());
     let metrics = Metrics::parse(&String::from_utf8(output.stdout).unwrap());
     check(&metrics);
