@@ -16,9 +16,9 @@ use faultless_trace::observation::SourceNote;
 
 use crate::amounts::Amounts;
 use crate::count::Program;
+use crate::identity::{Identity, short};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
-use crate::identity::{Identity, short};
 use crate::own::Own;
 use crate::record::Recorded;
 

@@ -161,10 +161,11 @@ fn pause(cpu: Duration, budget: f64) -> Duration {
     cpu.div_f64(budget)
 }
 
-/// What the programs of a round spent in faults, ns, and the process of each that spent most.
+/// What the programs of a round spent in faults, ns, and the process of each that spent most; `faultless` itself is left out.
 fn running<'a>(interval: &'a Interval, members: &Members) -> HashMap<Program, (f64, &'a Task)> {
     let mut running: HashMap<Program, (f64, &Task)> = HashMap::new();
-    for task in &interval.processes {
+    // Those that record end a moment after a recording.
+    for task in interval.processes.iter().filter(|task| task.name != worker::FAULTLESS.file) {
         let Some(path) = members.last(task.pid) else { continue };
         let (ns, most) = running.entry((path.clone(), task.name.clone())).or_insert((0.0, task));
         *ns += task.fault_ns;
@@ -197,8 +198,8 @@ mod tests {
 
     #[test]
     fn each_costly_program_has_its_turn_and_a_cheap_one_none() {
-        let tasks = [(1, 9.0), (2, 4.0), (3, 0.5)]
-            .map(|(pid, fault_ns)| Task { pid, fault_ns, ..Task::default() });
+        let tasks =
+            [(1, 9.0), (2, 4.0), (3, 0.5)].map(|(pid, fault_ns)| Task { pid, fault_ns, ..Task::default() });
         let running: HashMap<Program, (f64, &Task)> =
             tasks.iter().map(|task| (("/".into(), task.pid.to_string()), (task.fault_ns, task))).collect();
         let mut debts = HashMap::new();

@@ -21,9 +21,6 @@ const SLICE_NS: u64 = 100_000;
 /// Niceness of a high-priority thread, which gives it ten times the share of an ordinary one.
 const HIGH_PRIORITY_NICE: i32 = -10;
 
-/// The highest niceness: a seventieth of an ordinary thread's share.
-const LAST_NICE: i32 = 19;
-
 /// The calling thread's request to the scheduler; dropping it ends the request, on the same thread.
 #[derive(Debug)]
 pub struct ShortSlices {
@@ -55,13 +52,6 @@ impl Drop for ShortSlices {
         self.before.iter().for_each(|before| {
             set(before);
         });
-    }
-}
-
-/// From now on the calling thread runs after all others, as do the threads and processes that it starts.
-pub fn give_way() {
-    if let Some(before) = get().filter(|found| found.sched_policy == libc::SCHED_OTHER as u32) {
-        set(&libc::sched_attr { sched_nice: LAST_NICE, ..before });
     }
 }
 
@@ -143,17 +133,6 @@ mod tests {
         })
         .join()
         .unwrap();
-    }
-
-    #[test]
-    fn a_thread_that_gives_way_is_nice_and_so_are_those_it_starts() {
-        let policy = |found: &libc::sched_attr| found.sched_policy == libc::SCHED_OTHER as u32;
-        let nice = std::thread::spawn(|| {
-            give_way();
-            std::thread::spawn(|| get().filter(policy).map(|found| found.sched_nice)).join().unwrap()
-        });
-        assert!(nice.join().unwrap().is_none_or(|nice| nice == LAST_NICE));
-        assert!(get().is_none_or(|found| found.sched_nice < LAST_NICE), "other threads stay as they were");
     }
 
     #[test]

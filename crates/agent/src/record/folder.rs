@@ -146,10 +146,14 @@ mod tests {
             fs::create_dir_all(&path).unwrap();
             let path = path.join(format!("{run}.parquet"));
             fs::write(&path, vec![0; 16 << 10]).unwrap();
-            File::open(&path).unwrap().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(run)).unwrap();
+            File::open(&path)
+                .unwrap()
+                .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(run))
+                .unwrap();
             path
         };
-        let own: Vec<PathBuf> = (1..=4).flat_map(|run| ["runs", "sites"].map(|table| file(table, &host, run))).collect();
+        let own: Vec<PathBuf> =
+            (1..=4).flat_map(|run| ["runs", "sites"].map(|table| file(table, &host, run))).collect();
         let foreign = file("runs", "elsewhere", 1);
         assert_eq!(folder.trim(), 64 << 10, "four files of 16 KiB");
         let left: Vec<bool> = own.iter().map(|path| path.exists()).collect();

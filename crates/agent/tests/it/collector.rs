@@ -11,12 +11,15 @@ use crate::real::Server;
 /// Builds the collector, once; `None`, noted, where that can't be done.
 fn collector() -> Option<PathBuf> {
     const WHY: &str = "it builds the OpenTelemetry Collector, which takes minutes the first time";
-    if !faultless_wants::asked("FAULTLESS_TEST_COLLECTOR", WHY) || !faultless_wants::program("go", "golang-go") {
+    if !faultless_wants::asked("FAULTLESS_TEST_COLLECTOR", WHY)
+        || !faultless_wants::program("go", "golang-go")
+    {
         return None;
     }
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("collector");
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/collector");
-    let built = Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder).output().unwrap();
+    let built =
+        Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     Some(program)
 }
@@ -30,8 +33,10 @@ fn series(metrics: &Metrics) -> BTreeMap<(String, BTreeSet<String>), f64> {
     const ADDED: [&str; 4] = ["job=", "instance=", "host_name=", "otel_scope_"];
     let one = |(series, value): (&String, &f64)| {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.trim_end_matches('}').split("\",").map(|label| label.trim_end_matches('"').to_owned());
-        let own = labels.filter(|label| !label.is_empty() && !ADDED.iter().any(|added| label.starts_with(added)));
+        let labels =
+            labels.trim_end_matches('}').split("\",").map(|label| label.trim_end_matches('"').to_owned());
+        let own =
+            labels.filter(|label| !label.is_empty() && !ADDED.iter().any(|added| label.starts_with(added)));
         ((name.to_owned(), own.collect()), *value)
     };
     metrics.series.iter().map(one).filter(|((name, _), _)| name.starts_with("faultless_")).collect()

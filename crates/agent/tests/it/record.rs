@@ -13,7 +13,7 @@ use crate::agent::{Agent, Metrics, PROGRAM, until};
 use crate::push::Collector;
 
 /// Recordings as often as polls.
-const OFTEN: [&str; 2] = ["--record-budget", "10000"];
+const OFTEN: [&str; 2] = ["--record-budget", "100"];
 
 /// Something that loses most of its time to faults, until it is dropped.
 struct Load(Child);
@@ -68,7 +68,12 @@ impl Scripted {
     pub(crate) fn of_one_mechanism() -> Self {
         let around = |value| Interval { low: value, value, high: value };
         let cure = Advised { how: "A=\"1\"".into(), saves_ns: around(5e8), ..Advised::default() };
-        let found = Mechanism { id: "heap_top_trimmed".into(), share: 0.3, cures: vec![cure], ..Mechanism::default() };
+        let found = Mechanism {
+            id: "heap_top_trimmed".into(),
+            share: 0.3,
+            cures: vec![cure],
+            ..Mechanism::default()
+        };
         let findings = serde_json::json!({
             "cpu_ns": 2_000_000_000_u64,
             "avoidable": {"keep_bytes": 1 << 20, "low": 0.6, "high": 0.8},
@@ -99,11 +104,20 @@ fn what_a_recording_finds_becomes_metrics_of_its_program() {
         found.sum("faultless_recorded_timestamp_seconds", &[]).is_some()
     });
     let of = |name: &str, labels: &[&str]| {
-        let series: Vec<f64> = found.series.iter().filter(|(series, _)| series.starts_with(name)).filter(|(series, _)| labels.iter().all(|label| series.contains(label))).map(|(_, value)| *value).collect();
+        let series: Vec<f64> = found
+            .series
+            .iter()
+            .filter(|(series, _)| series.starts_with(name))
+            .filter(|(series, _)| labels.iter().all(|label| series.contains(label)))
+            .map(|(_, value)| *value)
+            .collect();
         series.first().copied()
     };
     let mechanism = "mechanism=\"heap_top_trimmed\"";
-    assert_eq!(of("faultless_mechanism_cpu_share", &[mechanism, "program=", "service=", "cgroup="]), Some(0.6));
+    assert_eq!(
+        of("faultless_mechanism_cpu_share", &[mechanism, "program=", "service=", "cgroup="]),
+        Some(0.6)
+    );
     assert_eq!(of("faultless_mechanism_saving_share", &[mechanism, r#"cure="A=\"1\"""#]), Some(0.5));
     assert_eq!(of("faultless_avoidable_share", &["bound=\"low\""]), Some(0.6));
     assert_eq!(of("faultless_given_back_bytes_per_second", &[]), Some(3e6));
