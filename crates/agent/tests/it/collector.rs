@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::agent::{Agent, Answer, Metrics, talk, until};
+use crate::agent::{Answer, Metrics, talk, until};
 use crate::real::Server;
+use crate::record::Scripted;
 
 /// Builds the collector, once; `None`, noted, where that can't be done.
 fn collector() -> Option<PathBuf> {
@@ -49,21 +50,24 @@ fn the_collector_gives_prometheus_the_same_names_labels_and_values() {
     let config = format!(
         "yaml:{{receivers: {{otlp: {{protocols: {{http: {{endpoint: '{otlp}'}}}}}}}}, \
          exporters: {{prometheus: {{endpoint: '{page}'}}}}, \
-         service: {{telemetry: {{metrics: {{level: none}}}}, \
+         service: {{telemetry: {{logs: {{level: error}}, metrics: {{level: none}}}}, \
          pipelines: {{metrics: {{receivers: [otlp], exporters: [prometheus]}}}}}}}}"
     );
     let mut command = Command::new(program);
-    let _server = Server(command.args(["--config", &config]).stderr(Stdio::null()).spawn().unwrap());
+    let _server = Server(command.args(["--config", &config]).spawn().unwrap());
     until("the collector", || TcpStream::connect(otlp).is_ok() && TcpStream::connect(page).is_ok());
-    let agent = Agent::start(&["--otlp", &format!("http://{otlp}")]);
-    agent.poll();
-    let before = agent.poll();
+    let Scripted { agent, .. } = &Scripted::of_one_mechanism(&["--otlp", &format!("http://{otlp}")]);
+    let mut before = Metrics::default();
+    until("a recording", || {
+        before = agent.poll();
+        before.types.contains_key("faultless_taken_again_bytes_per_second")
+    });
     let polls = |metrics: &Metrics| metrics.sum("faultless_agent_polls_total", &[]);
     let mut theirs = Metrics::default();
-    until("a push", || {
-        let get = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept: text/plain\r\n\r\n";
+    until("a later push", || {
+        let get = b"GET /metrics HTTP/1.0\r\nAccept: text/plain\r\n\r\n";
         theirs = Metrics::parse(&Answer::parse(&talk(page, get)).body);
-        polls(&theirs) >= polls(&before)
+        polls(&theirs) > polls(&before)
     });
     let after = agent.scrape();
     let types = |metrics: &Metrics| -> BTreeMap<String, String> {

@@ -46,7 +46,7 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// The script runs with `verb` and `out`, the file or folder that it is to write. `steps` are lines of its `case`.
-    fn start(steps: &str) -> Self {
+    fn start(steps: &str, more: &[&str]) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let agent = folder.path().join("faultless-agent");
         fs::hard_link(PROGRAM, &agent).unwrap();
@@ -60,12 +60,13 @@ impl Scripted {
         fs::set_permissions(&faultless, fs::Permissions::from_mode(0o755)).unwrap();
         let load = Load::start();
         let dir = folder.path().join("dir");
-        let agent = Agent::start_of(&agent, &["--record", dir.to_str().unwrap(), OFTEN[0], OFTEN[1]]);
+        let words = [&["--record", dir.to_str().unwrap()][..], &OFTEN, more].concat();
+        let agent = Agent::start_of(&agent, &words);
         Self { agent, folder, _load: load }
     }
 
     /// Each recording finds one mechanism, and has a cure.
-    pub(crate) fn of_one_mechanism() -> Self {
+    pub(crate) fn of_one_mechanism(more: &[&str]) -> Self {
         let around = |value| Interval { low: value, value, high: value };
         let cure = Advised { how: "A=\"1\"".into(), saves_ns: around(5e8), ..Advised::default() };
         let found = Mechanism {
@@ -83,7 +84,7 @@ impl Scripted {
             "taken_bytes_per_s": 2e6,
         });
         let report = format!("report) cat >\"$out\" <<'END'\n{findings}\nEND\n;;");
-        Self::start(&format!("record) echo >\"$out\";;\n{report}\nexport) ;;"))
+        Self::start(&format!("record) echo >\"$out\";;\n{report}\nexport) ;;"), more)
     }
 
     fn left(&self) -> PathBuf {
@@ -97,21 +98,16 @@ fn recordings(metrics: &Metrics, result: &str) -> f64 {
 
 #[test]
 fn what_a_recording_finds_becomes_metrics_of_its_program() {
-    let Scripted { agent, .. } = &Scripted::of_one_mechanism();
+    let Scripted { agent, .. } = &Scripted::of_one_mechanism(&[]);
     let mut found = Metrics::default();
     until("a recording", || {
         found = agent.scrape();
         found.sum("faultless_recorded_timestamp_seconds", &[]).is_some()
     });
     let of = |name: &str, labels: &[&str]| {
-        let series: Vec<f64> = found
-            .series
-            .iter()
-            .filter(|(series, _)| series.starts_with(name))
-            .filter(|(series, _)| labels.iter().all(|label| series.contains(label)))
-            .map(|(_, value)| *value)
-            .collect();
-        series.first().copied()
+        let is_it =
+            |series: &str| series.starts_with(name) && labels.iter().all(|label| series.contains(label));
+        found.series.iter().find(|(series, _)| is_it(series)).map(|(_, value)| *value)
     };
     let mechanism = "mechanism=\"heap_top_trimmed\"";
     assert_eq!(
@@ -128,7 +124,7 @@ fn what_a_recording_finds_becomes_metrics_of_its_program() {
 
 #[test]
 fn a_recorder_that_is_killed_or_fails_is_counted_said_once_and_the_polls_go_on() {
-    let Scripted { agent, .. } = &Scripted::start("record) kill -9 $$;;");
+    let Scripted { agent, .. } = &Scripted::start("record) kill -9 $$;;", &[]);
     let said = agent.says("no recording");
     assert!(said.contains("`faultless record`: signal: 9"), "{said}");
     let mut found = Metrics::default();
@@ -142,7 +138,7 @@ fn a_recorder_that_is_killed_or_fails_is_counted_said_once_and_the_polls_go_on()
 
 #[test]
 fn a_recorder_that_hangs_ends_with_the_agent_and_leaves_nothing() {
-    let mut scripted = Scripted::start("record) echo x >\"$out\"; echo $$ >pid; exec sleep 600;;");
+    let mut scripted = Scripted::start("record) echo x >\"$out\"; echo $$ >pid; exec sleep 600;;", &[]);
     let pid = scripted.folder.path().join("pid");
     until("a recording", || fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
     let child = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
