@@ -98,7 +98,7 @@ fn the_daemonset_and_the_dashboard_parse_and_fit_together() {
         assert more['name'] == container['name']\n\
         assert {mount['name'] for mount in more['volumeMounts']} == {volume['name'] for volume in patch['volumes']}\n\
         assert more['args'][:-1] == container['args'] and more['args'][-1].startswith('--record=/var/lib/faultless/')\n\
-        assert more['securityContext']['capabilities'] == {'drop': ['ALL'], 'add': ['PERFMON', 'SYS_PTRACE']}\n\
+        assert more['securityContext']['capabilities'] == {'drop': ['ALL'], 'add': ['PERFMON', 'SYS_PTRACE', 'DAC_READ_SEARCH']}\n\
         for panel in json.load(open(sys.argv[2]))['panels']:\n\
         \x20   assert panel['targets'] and panel['gridPos']['w'] <= 24, panel\n\
         print('\\n'.join(more['args']))\n";
