@@ -16,11 +16,11 @@ use faultless_trace::observation::SourceNote;
 
 use crate::amounts::Amounts;
 use crate::count::Program;
+use crate::found::Recorded;
 use crate::identity::{Identity, short};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::own::Own;
-use crate::record::Recorded;
 
 /// A metric with all its series.
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@ mod args;
 mod board;
 mod count;
 mod families;
+mod found;
 mod identity;
 mod ledger;
 mod machine;

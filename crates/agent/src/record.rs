@@ -16,13 +16,11 @@ use std::time::{Duration, Instant};
 
 use faultless_console::Failure;
 use faultless_prof::live::{Interval, Task};
-use faultless_trace::avoid::Point;
-use faultless_trace::why::Mechanism;
-use serde::Deserialize;
 
 use crate::args::Options;
 use crate::board::Board;
 use crate::count::Program;
+use crate::found::{Found, Recorded};
 use crate::members::Members;
 use crate::push::Receivers;
 use crate::tuning as t;
@@ -31,6 +29,7 @@ use worker::{Done, Job, Worker};
 /// The recordings of a machine; without `--record` there are none.
 pub(crate) struct Recorder {
     thread: Option<Thread>,
+    top: usize,
     recorded: HashMap<Program, Recorded>,
     /// CPU time in faults since a program was recorded, ns.
     debts: HashMap<Program, f64>,
@@ -48,26 +47,6 @@ struct Thread {
     budget: f64,
 }
 
-/// A recording of a program.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    /// When it ended, ns since 1970.
-    pub(crate) time_ns: u64,
-    pub(crate) found: Found,
-    /// Rounds since the program ran.
-    idle: u32,
-}
-
-/// What `faultless report --json` says of it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Found {
-    pub(crate) cpu_ns: u64,
-    pub(crate) avoidable: Option<Point>,
-    pub(crate) mechanisms: Vec<Mechanism>,
-    pub(crate) given_bytes_per_s: Option<f64>,
-    pub(crate) taken_bytes_per_s: Option<f64>,
-}
-
 impl Recorder {
     /// Begins to record, if that is asked for.
     ///
@@ -82,7 +61,8 @@ impl Recorder {
             Some(worker) => Some(Thread::start(worker, options.record_budget / 100.0)?),
             None => None,
         };
-        Ok(Self { thread, recorded: HashMap::new(), debts: HashMap::new() })
+        let top = usize::from(options.top);
+        Ok(Self { thread, top, recorded: HashMap::new(), debts: HashMap::new() })
     }
 
     /// Takes a round: collects what was recorded meanwhile, and begins the next recording if it is time.
@@ -99,6 +79,10 @@ impl Recorder {
                 receivers.put_recording(&program, time_ns, profile);
             }
             self.recorded.insert(program, Recorded { time_ns, found, idle: 0 });
+            let oldest = self.recorded.iter().min_by_key(|(_, recorded)| recorded.time_ns);
+            if let Some((oldest, _)) = oldest.filter(|_| self.recorded.len() > self.top) {
+                self.recorded.remove(&oldest.clone());
+            }
         }
         let running = running(interval, members);
         self.recorded.retain(|program, recorded| {

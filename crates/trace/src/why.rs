@@ -287,7 +287,7 @@ pub(crate) const RULES: &[Rule] = &[
 impl Scene<'_> {
     /// So much of the run, by the second.
     fn per_s(&self, amount: f64) -> f64 {
-        if self.run.run_ns.1 > 0 { amount * 1e9 / self.run.run_ns.1 as f64 } else { 0.0 }
+        if self.run.run_ns.1 > 0 { amount / (self.run.run_ns.1 as f64 / 1e9) } else { 0.0 }
     }
 
     /// The givers of which `is` is true, with their numbers.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Family, Labels, Point, Unit, Value, gauge, labels_of};
 use crate::count::Program;
+use crate::found::Recorded;
 use crate::identity::short;
-use crate::record::Recorded;
 
 /// All of them. Programs that were not recorded have none.
 pub(super) fn of(recorded: &HashMap<Program, Recorded>) -> Vec<Family> {

@@ -20,11 +20,11 @@ use faultless_console::{Failure, reason};
 use faultless_os::counters::{Who, rusage};
 use faultless_os::procfs;
 
-use super::Found;
 use super::folder::Folder;
 use crate::args::Options;
 use crate::board::Board;
 use crate::count::Program;
+use crate::found::Found;
 use crate::identity::Identity;
 use crate::tuning as t;
 
