@@ -128,7 +128,7 @@ def remove(group):
 
 def start_agent(args):
     """Starts the agent; returns it and its address."""
-    words = [args.agent, "--listen", "127.0.0.1:0", "--interval", str(args.interval), *args.flag]
+    words = [args.agent, "--listen", "127.0.0.1:0", "--interval", f"{args.interval:g}s", *args.flag]
     agent = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     for line in agent.stderr:
         found = re.search(r"http://([^/]+)/metrics", line)

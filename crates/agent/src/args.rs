@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use faultless_console::pages::{CompletionsArgs, ManArgs};
+use faultless_console::span;
 
 use crate::tuning as t;
 
@@ -28,6 +29,7 @@ EXAMPLES
   faultless agent
   faultless agent --once | grep fault_seconds
   faultless agent --otlp http://collector:4318
+  faultless agent --record /var/lib/faultless/recordings --pprof http://pyroscope:4040
   faultless agent --listen 0.0.0.0:9478 --token-file token --tls-cert cert.pem --tls-key key.pem
 
 Exit status: 0 after SIGTERM or SIGINT, 2 if it could not start."
@@ -47,15 +49,15 @@ pub(crate) enum Action {
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-#[command(group = clap::ArgGroup::new("receiver").args(["otlp", "pyroscope"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("receiver").args(["otlp", "pyroscope", "pprof"]).multiple(true))]
 pub(crate) struct Options {
-    /// Seconds between polls, from 1 to 300.
-    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = interval)]
+    /// Time between polls, from 1s to 300s.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = interval)]
     pub(crate) interval: Duration,
     /// Control groups with series of their own, and as many programs. The others are summed up.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) top: u16,
-    /// Most CPU time the agent may take, in per cent of one processor. Beyond it, polls become rarer.
+    /// Most CPU time the agent may take, recordings apart, in per cent of one processor. Beyond it, polls become rarer.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = budget)]
     pub(crate) budget: f64,
     /// Time every fault in the kernel instead of short bursts: exact seconds, for 0.3 us a fault in the programs that
@@ -63,7 +65,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) every_fault: bool,
     /// Print the metrics of one interval in Prometheus's text format, and end.
-    #[arg(long, conflicts_with_all = ["listen", "otlp", "pyroscope"])]
+    #[arg(long, conflicts_with_all = ["listen", "otlp", "pyroscope", "record"])]
     pub(crate) once: bool,
 
     /// Address of /metrics and /healthz. Beyond this machine, a token and TLS are required.
@@ -79,12 +81,26 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Scrapes")]
     pub(crate) tls_key: Option<PathBuf>,
 
+    /// Record for 2s, now and then, the program that has lost most CPU time in faults since its last recording: why it
+    /// faults becomes metrics, and the recording Parquet files below DIR.
+    #[arg(long, value_name = "DIR", help_heading = "Recordings", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) record: Option<PathBuf>,
+    /// Most CPU time that recordings may take, in per cent of one processor. Beyond it, they become rarer.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = budget, requires = "record", help_heading = "Recordings")]
+    pub(crate) record_budget: f64,
+    /// Space for the recordings of this machine in DIR. The oldest go first.
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..), requires = "record", help_heading = "Recordings")]
+    pub(crate) record_mib: u32,
+
     /// Push each poll to this OTLP receiver over HTTP, such as http://collector:4318.
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Pushes")]
     pub(crate) otlp: Option<String>,
     /// Push the functions that touch, from rare samples, to this Pyroscope, such as http://pyroscope:4040.
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Pushes")]
     pub(crate) pyroscope: Option<String>,
+    /// Push each recording in pprof's format to this Pyroscope.
+    #[arg(long, value_name = "URL", value_parser = url, requires = "record", help_heading = "Pushes")]
+    pub(crate) pprof: Option<String>,
     /// Send the token in this file with each push.
     #[arg(long, value_name = "FILE", requires = "receiver", help_heading = "Pushes")]
     pub(crate) push_token_file: Option<PathBuf>,
@@ -97,11 +113,9 @@ pub(crate) struct Options {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (1.0..=t::INTERVAL_MAX.as_secs_f64()).contains(&seconds) => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err("expected a number of seconds from 1 to 300".into()),
+    match span(text)? {
+        time if (t::INTERVAL_MIN..=t::INTERVAL_MAX).contains(&time) => Ok(time),
+        _ => Err("expected a time from 1s to 300s".into()),
     }
 }
 
@@ -128,8 +142,8 @@ mod tests {
     fn the_flags_are_consistent_and_bounded() {
         use clap::CommandFactory;
         Args::command().debug_assert();
-        assert!(interval("0.5").is_err() && interval("301").is_err() && interval("x").is_err());
-        assert_eq!(interval("15").unwrap(), Duration::from_secs(15));
+        assert!(["500ms", "301s", "15", "x"].iter().all(|text| interval(text).is_err()));
+        assert_eq!(interval("15s"), Ok(Duration::from_secs(15)));
         assert!(budget("0").is_err() && budget("nan").is_err() && budget("0.5").is_ok());
         assert!(url("collector:4318").is_err() && url("http:///x").is_err() && url("https://c").is_ok());
     }

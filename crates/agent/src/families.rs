@@ -7,13 +7,17 @@
 mod agent;
 mod groups;
 mod machine;
+mod recordings;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use faultless_trace::observation::SourceNote;
 
 use crate::amounts::Amounts;
 use crate::count::Program;
+use crate::found::Recorded;
+use crate::identity::{Identity, short};
 use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::own::Own;
@@ -34,6 +38,7 @@ pub(crate) enum Unit {
     None,
     Seconds,
     Bytes,
+    BytesPerSecond,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,8 @@ pub(crate) struct State<'a> {
     pub(crate) begin_ns: u64,
     pub(crate) groups: &'a Ledger<Arc<str>>,
     pub(crate) programs: &'a Ledger<Program>,
+    /// What the last recordings of programs found.
+    pub(crate) recorded: &'a HashMap<Program, Recorded>,
     pub(crate) unseen: Amounts,
     pub(crate) machine: Machine,
     /// The mean price of a fault, ns, and the timed faults behind it.
@@ -79,6 +86,7 @@ pub(crate) struct State<'a> {
 /// The metrics of the machine and its groups.
 pub(crate) fn of(state: &State<'_>) -> Vec<Family> {
     let mut families = groups::of(state);
+    families.extend(recordings::of(state.recorded));
     families.extend(machine::of_kernel(&state.machine));
     families.extend(machine::of_state(state));
     families
@@ -88,6 +96,7 @@ pub(crate) fn of(state: &State<'_>) -> Vec<Family> {
 pub(crate) fn of_agent(own: &Own) -> Vec<Family> {
     let mut families = agent::of_cost(own);
     families.extend(agent::of_traffic(own));
+    families.extend(agent::of_recordings(&own.recordings));
     families
 }
 
@@ -113,6 +122,12 @@ fn labels<V: AsRef<str>, const N: usize>(names: [(&'static str, V); N]) -> Label
     filled.map(|(name, value)| (name, Arc::from(value.as_ref()))).collect()
 }
 
+/// Those of a program.
+fn labels_of((path, program): &Program) -> Labels {
+    let Identity { service, cgroup, .. } = Identity::of(path);
+    labels([("program", short(program)), ("service", service), ("cgroup", cgroup)])
+}
+
 impl Unit {
     /// As OTLP writes it (UCUM). A count has none: with "1", Prometheus would call a gauge a ratio.
     pub(crate) fn ucum(self) -> &'static str {
@@ -120,6 +135,7 @@ impl Unit {
             Self::None => "",
             Self::Seconds => "s",
             Self::Bytes => "By",
+            Self::BytesPerSecond => "By/s",
         }
     }
 }

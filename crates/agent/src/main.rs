@@ -3,7 +3,8 @@
 //! In: flags. Out: metrics over HTTP, and pushed to a collector, until a signal ends it. Exit status: 0 after SIGTERM
 //! or SIGINT, 2 if it could not start.
 //!
-//! `watch` polls and counts, `families` names the metrics, `serve` answers scrapes, `push` sends.
+//! `watch` polls and counts, `record` starts `faultless` to find out why, `families` names the metrics, `serve` answers
+//! scrapes, `push` sends.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -15,6 +16,7 @@ mod args;
 mod board;
 mod count;
 mod families;
+mod found;
 mod identity;
 mod ledger;
 mod machine;
@@ -22,6 +24,7 @@ mod members;
 mod own;
 mod pace;
 mod push;
+mod record;
 mod secrets;
 mod serve;
 mod text;

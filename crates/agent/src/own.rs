@@ -18,6 +18,8 @@ pub(crate) struct Own {
     /// What became of pushes, by receiver.
     pub(crate) otlp: Arc<Pushed>,
     pub(crate) pyroscope: Arc<Pushed>,
+    pub(crate) pprof: Arc<Pushed>,
+    pub(crate) recordings: Recordings,
     last_poll: Mutex<Instant>,
 }
 
@@ -35,6 +37,19 @@ pub(crate) struct Pushed {
     pub(crate) spool_bytes: AtomicU64,
 }
 
+/// What became of recordings.
+#[derive(Debug, Default)]
+pub(crate) struct Recordings {
+    pub(crate) kept: AtomicU64,
+    /// The process had ended.
+    pub(crate) gone: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// CPU time of all of them, ns.
+    pub(crate) cpu_ns: AtomicU64,
+    /// Space of those that are kept.
+    pub(crate) bytes: AtomicU64,
+}
+
 impl Own {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
@@ -46,6 +61,8 @@ impl Own {
             refused_scrapes: zero(),
             otlp: Arc::default(),
             pyroscope: Arc::default(),
+            pprof: Arc::default(),
+            recordings: Recordings::default(),
             last_poll: Mutex::new(Instant::now()),
         }
     }

@@ -1,12 +1,13 @@
 //! Sends each poll to receivers, and keeps what they do not take for a while.
 //!
-//! In: metrics for OTLP, sites for Pyroscope. Out: batches over HTTP, from a thread for each receiver. What the receiver refuses for now is sent again, with
-//! growing pauses. Whatever happens to it, the polls and the scrapes go on.
+//! In: metrics for OTLP, sites and recordings for Pyroscope. Out: batches over HTTP, from a thread for each receiver.
+//! What the receiver refuses for now is sent again, with growing pauses. Whatever happens to it, the polls and the
+//! scrapes go on.
 
 mod client;
-mod folded;
 mod otlp;
 mod proto;
+mod pyroscope;
 mod spool;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,6 +19,7 @@ use faultless_console::Failure;
 use faultless_prof::live::Interval;
 
 use crate::args::Options;
+use crate::count::Program;
 use crate::families::{self, Family};
 use crate::members::Members;
 use crate::own::{Own, Pushed};
@@ -29,6 +31,7 @@ use spool::Spool;
 pub(crate) struct Receivers {
     otlp: Option<Push>,
     pyroscope: Option<Push>,
+    pprof: Option<Push>,
 }
 
 /// What is sent in one request.
@@ -68,8 +71,11 @@ impl Receivers {
         let start = |url: &Option<String>, pushed: &Arc<Pushed>| {
             url.as_deref().map(|url| Push::start(url, options, pushed)).transpose()
         };
-        let otlp = start(&options.otlp, &own.otlp)?;
-        Ok(Self { otlp, pyroscope: start(&options.pyroscope, &own.pyroscope)? })
+        Ok(Self {
+            otlp: start(&options.otlp, &own.otlp)?,
+            pyroscope: start(&options.pyroscope, &own.pyroscope)?,
+            pprof: start(&options.pprof, &own.pprof)?,
+        })
     }
 
     /// Queues metrics, as far as somebody wants them.
@@ -83,12 +89,18 @@ impl Receivers {
     /// Queues the sites of an interval that ends now.
     pub(crate) fn put_sites(&self, interval: &Interval, members: &Members, time_ns: u64) {
         let Some(pyroscope) = &self.pyroscope else { return };
-        folded::batches(interval, members, time_ns).into_iter().for_each(|batch| pyroscope.put(batch));
+        pyroscope::sites(interval, members, time_ns).into_iter().for_each(|batch| pyroscope.put(batch));
+    }
+
+    /// Queues a recording in pprof's format that ends now.
+    pub(crate) fn put_recording(&self, program: &Program, time_ns: u64, bytes: Vec<u8>) {
+        let Some(pprof) = &self.pprof else { return };
+        pprof.put(pyroscope::recording(program, time_ns, bytes));
     }
 
     /// Sends what is left, for a few seconds.
     pub(crate) fn end(self) {
-        let pushes: Vec<Push> = self.otlp.into_iter().chain(self.pyroscope).collect();
+        let pushes: Vec<Push> = [self.otlp, self.pyroscope, self.pprof].into_iter().flatten().collect();
         pushes.iter().for_each(Push::begin_end);
         pushes.into_iter().for_each(Push::end);
     }

@@ -57,6 +57,7 @@ impl Collector for Families {
                 Unit::None => None,
                 Unit::Seconds => Some(NameEnd::Seconds),
                 Unit::Bytes => Some(NameEnd::Bytes),
+                Unit::BytesPerSecond => Some(NameEnd::Other("bytes_per_second".into())),
             };
             let kind = match family.kind {
                 Kind::Counter => MetricType::Counter,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Where scrapes are answered. The port is free in the list of Prometheus's default port allocations.
 pub(crate) const LISTEN: &str = "127.0.0.1:9478";
+/// Shortest interval: a poll takes up to 10 ms.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest interval. Prometheus calls a series stale after 5 minutes.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(300);
 /// Ticks of the live view in an interval: each empties its rings, every fifth times faults for 5 ms.
@@ -30,6 +32,15 @@ pub(crate) const SWEEP_ROUNDS: u32 = 16;
 pub(crate) const GROUPS_MAX: usize = 20_000;
 /// Longest value of a label, bytes.
 pub(crate) const LABEL_BYTES_MAX: usize = 256;
+
+/// Length of a recording. A mechanism that takes a hundredth of the CPU time shows within it.
+pub(crate) const RECORD_SPAN: Duration = Duration::from_secs(2);
+/// A recorded program loses at least this much of a processor in faults: there is nothing to cure in the others.
+pub(crate) const RECORD_FROM: f64 = 0.001;
+/// Longest time for each of a recording's steps. Names from a gigabyte of debug information take half of it.
+pub(crate) const RECORD_MAX: Duration = Duration::from_secs(60);
+/// Largest recording: single faults end there, counts go on.
+pub(crate) const RECORD_SIZE: &str = "64M";
 
 /// Connections at a time. Each takes a thread.
 pub(crate) const CONNECTIONS_MAX: usize = 8;

@@ -24,6 +24,7 @@ use crate::machine::Machine;
 use crate::members::Members;
 use crate::pace::Pace;
 use crate::push::Receivers;
+use crate::record::Recorder;
 use crate::serve::Server;
 use crate::text::Format;
 use crate::tuning as t;
@@ -37,7 +38,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let board = Arc::new(Board::new());
     let server = if options.once { None } else { Some(Server::bind(options)?) };
     let receivers = Receivers::start(options, &board.own)?;
-    let mut watch = Watch::begin(options, board.clone());
+    let recorder = Recorder::start(options, &board, &is_ending)?;
+    let mut watch = Watch::begin(options, board.clone(), recorder);
     if let Some(server) = server {
         let (scheme, address) = (server.scheme(), server.address()?);
         server.start(board.clone()).map_err(|error| Failure(format!("no thread: {}", reason(&error))))?;
@@ -54,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             return emit(board.text(Format::Prometheus).as_bytes(), ExitCode::SUCCESS);
         }
     }
+    watch.recorder.end();
     receivers.end();
     Ok(ExitCode::SUCCESS)
 }
@@ -79,6 +82,7 @@ struct Watch {
     unseen: Amounts,
     lost: u64,
     pace: Pace,
+    recorder: Recorder,
     board: Arc<Board>,
     begin_ns: u64,
     last: Instant,
@@ -86,7 +90,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(options: &Options, board: Arc<Board>) -> Self {
+    fn begin(options: &Options, board: Arc<Board>, recorder: Recorder) -> Self {
         let top = usize::from(options.top);
         let long = Long { samples: options.pyroscope.is_some(), every_fault: options.every_fault };
         let live = Live::of_system_for_long(long);
@@ -100,6 +104,7 @@ impl Watch {
             unseen: Amounts::default(),
             lost: 0,
             pace: Pace::new(options.interval, options.budget),
+            recorder,
             board,
             begin_ns: unix_ns(),
             last: Instant::now(),
@@ -145,10 +150,12 @@ impl Watch {
         self.programs.add(time_ns, round.programs);
         self.unseen += round.unseen;
         self.lost += interval.lost;
+        self.recorder.round(&interval, self.count.members(), receivers, time_ns);
         let state = State {
             begin_ns: self.begin_ns,
             groups: &self.groups,
             programs: &self.programs,
+            recorded: self.recorder.recorded(),
             unseen: self.unseen,
             machine: Machine::now(),
             price_ns: interval.price_ns,

@@ -14,6 +14,7 @@ pub mod sink;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind as Mistake};
@@ -117,6 +118,19 @@ fn expected(line: &str) -> String {
         (_, Some(values)) => format!("expected one of {values}"),
         (None, None) => line.replace(NO_NUMBER, "expected a whole number"),
     }
+}
+
+/// A time as every flag takes it: `200ms` or `1s`.
+///
+/// # Errors
+/// It is none, with the expected form.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let (number, unit_ms) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s').unwrap_or(""), 1000),
+    };
+    let number: u32 = number.parse().map_err(|_| "expected a time such as 200ms or 1s".to_string())?;
+    Ok(Duration::from_millis(u64::from(number) * unit_ms))
 }
 
 /// Writes to stdout, and returns `status`. A reader that closes the pipe early (`| head`) is no failure.

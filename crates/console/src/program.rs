@@ -74,7 +74,8 @@ impl Program {
         }
     }
 
-    fn command(&self) -> Command {
+    /// The command that starts it: the file beside this program, else the one on PATH.
+    pub fn command(&self) -> Command {
         let own = std::env::current_exe().ok();
         let beside = own.map(|own| own.with_file_name(self.file)).filter(|file| file.exists());
         let mut command = Command::new(beside.unwrap_or_else(|| self.file.into()));

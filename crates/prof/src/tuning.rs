@@ -314,6 +314,9 @@ pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
 pub(crate) const LIVE_NAMES_LONG_NS: u64 = 10_000_000;
 /// Most names that are kept. Then all are forgotten, and the symbol tables behind them.
 pub(crate) const LIVE_NAMES_MAX: usize = 10_000;
+/// Files whose symbol tables are kept, bytes together. Then the tables are forgotten, and the names stay. A table takes
+/// up to a tenth of its file.
+pub(crate) const LIVE_FILES_BYTES_MAX: u64 = 256 << 20;
 /// Most processes whose threads are read, busiest first. Reading a thread takes about 20 us.
 pub(crate) const LIVE_THREADED: usize = 8;
 /// Most mappings copied for forked processes while perf.data is read: about 1 GiB. A build of an hour copies

@@ -108,6 +108,12 @@ pub struct Findings {
     /// CPU time in the calls that gave memory back, ns; `None` if they were not recorded.
     #[serde(default)]
     pub giving_ns: Option<f64>,
+    /// Memory that these calls gave back, bytes a second ...
+    #[serde(default)]
+    pub given_bytes_per_s: Option<f64>,
+    /// ... and that faults took again.
+    #[serde(default)]
+    pub taken_bytes_per_s: Option<f64>,
     /// The next step.
     #[serde(default)]
     pub next: Option<Next>,
@@ -246,7 +252,7 @@ impl Findings {
         let seen_ns = last_ns.saturating_sub(recording.header.begin_ns);
         let or_seen = |ns: u64| if ns > 0 { ns } else { seen_ns };
         let heaps = heaps::heaps(recording, &profile);
-        let (mechanisms, giving_ns) = why::mechanisms(
+        let (mechanisms, giving) = why::mechanisms(
             recording,
             &profile,
             &grouping,
@@ -313,7 +319,9 @@ impl Findings {
             },
             heaps,
             mechanisms,
-            giving_ns,
+            giving_ns: giving.map(|giving| giving.ns),
+            given_bytes_per_s: giving.map(|giving| giving.given_bytes_per_s),
+            taken_bytes_per_s: giving.map(|giving| giving.taken_bytes_per_s),
             beyond,
             beyond_seconds,
             kernel,

@@ -55,7 +55,7 @@ use crate::program::Memory;
 use crate::recording::Recording;
 use crate::sites::{Group, Grouping, NO_STACK, Naming, SiteRow, Sites};
 use cures::{Proposed, malloc_settings};
-use given::{Caller, Given};
+use given::{Caller, Given, Giving};
 
 /// A mechanism is shown if it takes at least this share of the CPU time.
 const SHOWN_SHARE: f64 = 0.01;
@@ -285,6 +285,11 @@ pub(crate) const RULES: &[Rule] = &[
 ];
 
 impl Scene<'_> {
+    /// So much of the run, by the second.
+    fn per_s(&self, amount: f64) -> f64 {
+        if self.run.run_ns.1 > 0 { amount / (self.run.run_ns.1 as f64 / 1e9) } else { 0.0 }
+    }
+
     /// The givers of which `is` is true, with their numbers.
     fn givers(&self, is: impl Fn(&Caller) -> bool) -> Vec<(u32, &Caller)> {
         let numbered = (0..).zip(&self.given.givers);
@@ -410,14 +415,13 @@ fn named(site: &str, place: Option<&str>) -> String {
     place.map_or_else(|| site.to_owned(), tail)
 }
 
-/// The mechanisms of a recording, most time first, and the CPU time of all calls that gave memory back, ns; `None` if
-/// such calls were not recorded.
+/// The mechanisms of a recording, most time first, and what calls gave back; `None` if such calls were not recorded.
 pub(crate) fn mechanisms(
     recording: &Recording,
     profile: &Profile,
     grouping: &Grouping<'_>,
     run: Run,
-) -> (Vec<Mechanism>, Option<f64>) {
+) -> (Vec<Mechanism>, Option<Giving>) {
     let naming = grouping.naming();
     let given = Given::new(recording, profile, naming);
     let scene = Scene { recording, profile, naming, grouping, given, run };
@@ -441,9 +445,8 @@ pub(crate) fn mechanisms(
     });
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     found.truncate(SHOWN);
-    let given = &scene.given;
-    let giving_ns = given.givers.iter().map(|giver| giver.ns as f64).sum();
-    (found, given.is_known.then_some(giving_ns))
+    let giving = scene.given.giving(|bytes| scene.per_s(bytes));
+    (found, giving)
 }
 
 /// The page of all mechanisms, as Markdown.
@@ -500,8 +503,6 @@ fn mechanism(
     let givers: Vec<&Caller> = new.map(|giver| &scene.given.givers[*giver as usize]).collect();
     let calls = claim.calls.0 + givers.iter().map(|giver| giver.calls).sum::<u64>();
     let call_ns = claim.calls.1 + givers.iter().map(|giver| giver.ns as f64).sum::<f64>();
-    let seconds = scene.run.run_ns.1 as f64 / 1e9;
-    let per_s = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
     let is_taken = shown.faults.value >= 1.0;
     let others = call_ns + claim.wait_ns + claim.grown_bytes;
     if !is_taken && (others <= 0.0 || matches!(claim.faults, Faults::Given)) {
@@ -544,9 +545,9 @@ fn mechanism(
         share: if scene.run.cpu_ns > 0.0 { (cost_ns / scene.run.cpu_ns).min(1.0) } else { 0.0 },
         calls,
         calls_are_least: scene.run.lost,
-        per_s: per_s(if calls > 0 { calls as f64 } else { shown.faults.value }),
+        per_s: scene.per_s(if calls > 0 { calls as f64 } else { shown.faults.value }),
         cycled_bytes: cycled,
-        cycled_bytes_per_s: per_s(cycled),
+        cycled_bytes_per_s: scene.per_s(cycled),
         taken_in: places(&sites),
         victims: claim.victims,
         grown_bytes: claim.grown_bytes,

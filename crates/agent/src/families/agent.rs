@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use faultless_os::counters::process_cpu_ns;
 
 use super::{Family, Unit, Value, alone, counter, gauge, point};
-use crate::own::{self, Own, Pushed};
+use crate::own::{self, Own, Pushed, Recordings};
 
 /// One of a receiver's counters.
 type Part = fn(&Pushed) -> &AtomicU64;
 
 /// Version, CPU time, memory, polls.
 pub(super) fn of_cost(own: &Own) -> Vec<Family> {
-    let seconds = |ns: &AtomicU64| Value::Number(ns.load(Relaxed) as f64 / 1e9);
     vec![
         gauge(
             "faultless_agent_build_info",
@@ -50,7 +49,7 @@ pub(super) fn of_cost(own: &Own) -> Vec<Family> {
 
 /// Requests and pushes.
 pub(super) fn of_traffic(own: &Own) -> Vec<Family> {
-    let receivers = [("otlp", &own.otlp), ("pyroscope", &own.pyroscope)];
+    let receivers = [("otlp", &own.otlp), ("pyroscope", &own.pyroscope), ("pprof", &own.pprof)];
     let pushed = |name: &'static str, parts: &[(&str, Part)]| {
         let each = receivers.iter().flat_map(|(receiver, pushed)| {
             parts.iter().map(move |(part, value)| {
@@ -97,6 +96,35 @@ pub(super) fn of_traffic(own: &Own) -> Vec<Family> {
             pushed("", &[("", |pushed| &pushed.spool_bytes)]),
         ),
     ]
+}
+
+/// Recordings.
+pub(super) fn of_recordings(Recordings { kept, gone, failed, cpu_ns, bytes }: &Recordings) -> Vec<Family> {
+    let results = [("kept", kept), ("gone", gone), ("failed", failed)];
+    vec![
+        counter(
+            "faultless_agent_recordings",
+            "Recordings by what became of them: kept, the process had ended, failed.",
+            Unit::None,
+            results.map(|(result, value)| point([("result", result)], count(value))).into(),
+        ),
+        counter(
+            "faultless_agent_recordings_cpu",
+            "CPU time of the programs that record, which the agent starts.",
+            Unit::Seconds,
+            vec![alone(seconds(cpu_ns))],
+        ),
+        gauge(
+            "faultless_agent_recorded",
+            "Space of the recordings that are kept.",
+            Unit::Bytes,
+            vec![alone(count(bytes))],
+        ),
+    ]
+}
+
+fn seconds(ns: &AtomicU64) -> Value {
+    Value::Number(ns.load(Relaxed) as f64 / 1e9)
 }
 
 fn count(value: &AtomicU64) -> Value {

@@ -1,8 +1,8 @@
 //! Metrics by control group and by program.
 
-use super::{Family, Labels, Point, State, Unit, Value, counter, labels};
+use super::{Family, Labels, Point, State, Unit, Value, counter, labels, labels_of};
 use crate::amounts::Amounts;
-use crate::identity::{Identity, short};
+use crate::identity::Identity;
 
 /// The service of all groups without series of their own.
 const OTHER: &str = "_other";
@@ -34,10 +34,10 @@ pub(super) fn of(state: &State<'_>) -> Vec<Family> {
         amounts: state.programs.other,
         begin_ns: state.begin_ns,
     };
-    let programs = state.programs.rows().map(|((path, program), row)| {
-        let Identity { service, cgroup, .. } = Identity::of(path);
-        let labels = labels([("program", short(program)), ("service", service), ("cgroup", cgroup)]);
-        Series { labels, amounts: row.total, begin_ns: row.begin_ns }
+    let programs = state.programs.rows().map(|(program, row)| Series {
+        labels: labels_of(program),
+        amounts: row.total,
+        begin_ns: row.begin_ns,
     });
     let programs: Vec<Series> = programs.chain([other]).collect();
     let mut families = by_group(&groups);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// The program, and the flags of a quick test: a poll a second, whatever it costs.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_faultless-agent");
-const QUICK: [&str; 4] = ["--interval", "1", "--budget", "100"];
+const QUICK: [&str; 4] = ["--interval", "1s", "--budget", "100"];
 /// Nothing takes longer on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,7 +25,12 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts it on a free port.
     pub(crate) fn start(words: &[&str]) -> Self {
-        let mut command = Command::new(PROGRAM);
+        Self::start_of(Path::new(PROGRAM), words)
+    }
+
+    /// Starts this file of it.
+    pub(crate) fn start_of(program: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.args(QUICK).args(words);
         if !words.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -33,7 +39,7 @@ impl Agent {
     }
 
     /// Starts it as `nobody` with these capabilities (as setpriv takes them), from a file that nobody may execute.
-    pub(crate) fn start_as_nobody(program: &std::path::Path, capabilities: Option<&str>) -> Self {
+    pub(crate) fn start_as_nobody(program: &Path, capabilities: Option<&str>) -> Self {
         const NOBODY: u32 = 65534;
         let mut command = match capabilities {
             None => {
@@ -73,6 +79,11 @@ impl Agent {
                 return line;
             }
         }
+    }
+
+    /// What else it has said on stderr so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.try_iter().collect()
     }
 
     /// The metrics after the next poll.

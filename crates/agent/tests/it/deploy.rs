@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::agent::{Agent, PROGRAM};
+use crate::agent::{PROGRAM, until};
+use crate::record::Scripted;
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name)
@@ -31,14 +32,12 @@ fn names(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn rules_and_dashboard_and_readme_name_metrics_that_there_are() {
-    let agent = Agent::start(&[]);
-    agent.poll();
-    let scrape = agent.get("/metrics", "").body;
-    let types: BTreeSet<String> = scrape
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-        .map(String::from)
-        .collect();
+    let Scripted { agent, .. } = &Scripted::of_one_mechanism(&[]);
+    let mut types: BTreeSet<String> = BTreeSet::new();
+    until("all metrics", || {
+        types = agent.scrape().types.into_keys().collect();
+        types.contains("faultless_recorded_timestamp_seconds")
+    });
     for name in ["rules.yml", "rules_test.yml", "dashboard.json"] {
         for metric in names(&text(name)) {
             // A kernel may lack some of the machine's counters.
@@ -64,8 +63,11 @@ fn the_unit_is_one_that_systemd_takes() {
     // It also checks that the program is there.
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("faultless-agent.service");
-    fs::write(&unit, text("faultless-agent.service").replace("/usr/local/bin/faultless-agent", PROGRAM))
-        .unwrap();
+    let drop_ins = folder.path().join("faultless-agent.service.d");
+    fs::create_dir(&drop_ins).unwrap();
+    for (name, path) in [("faultless-agent.service", &unit), ("recordings.conf", &drop_ins.join("x.conf"))] {
+        fs::write(path, text(name).replace("/usr/local/bin/faultless-agent", PROGRAM)).unwrap();
+    }
     passes(Command::new("systemd-analyze").arg("verify").arg(&unit));
 }
 
@@ -91,16 +93,22 @@ fn the_daemonset_and_the_dashboard_parse_and_fit_together() {
         assert {mount['name'] for mount in container['volumeMounts']} == volumes\n\
         assert container['securityContext']['capabilities'] == {'drop': ['ALL'], 'add': ['PERFMON']}\n\
         assert container['livenessProbe']['httpGet']['port'] in {port['name'] for port in container['ports']}\n\
+        patch = yaml.safe_load(open(sys.argv[3]))['spec']['template']['spec']\n\
+        (more,) = patch['containers']\n\
+        assert more['name'] == container['name']\n\
+        assert {mount['name'] for mount in more['volumeMounts']} == {volume['name'] for volume in patch['volumes']}\n\
+        assert more['args'][:-1] == container['args'] and more['args'][-1].startswith('--record=/var/lib/faultless/')\n\
+        assert more['securityContext']['capabilities'] == {'drop': ['ALL'], 'add': ['PERFMON', 'SYS_PTRACE', 'DAC_READ_SEARCH']}\n\
         for panel in json.load(open(sys.argv[2]))['panels']:\n\
         \x20   assert panel['targets'] and panel['gridPos']['w'] <= 24, panel\n\
-        print('\\n'.join(container['args']))\n";
+        print('\\n'.join(more['args']))\n";
     let has = Command::new("python3").args(["-c", "import yaml"]).stderr(Stdio::null()).status();
     if !has.is_ok_and(|status| status.success()) {
         return faultless_wants::missing_package("python3-yaml", "python3 can't import it");
     }
     let mut python = Command::new("python3");
-    let output =
-        python.args(["-c", CHECK]).args([file("daemonset.yaml"), file("dashboard.json")]).output().unwrap();
+    let files = ["daemonset.yaml", "dashboard.json", "daemonset-recordings.yaml"].map(file);
+    let output = python.args(["-c", CHECK]).args(files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // The flags of the DaemonSet are flags of the program: it gets as far as to read the token.
     let args = String::from_utf8(output.stdout).unwrap();

@@ -16,13 +16,15 @@ fn refused(words: &[&str]) -> String {
 #[test]
 fn wrong_flags_are_named_with_what_they_take() {
     for (words, why) in [
-        (&["--interval", "0.1"][..], "1 to 300"),
+        (&["--interval", "500ms"][..], "1s to 300s"),
+        (&["--interval", "15"], "200ms or 1s"),
         (&["--top", "0"], "from 1 to 1000"),
         (&["--budget", "0"], "above 0"),
         (&["--listen", "nowhere"], "--listen"),
         (&["--otlp", "collector:4318"], "http://HOST:PORT"),
         (&["--tls-cert", "cert.pem"], "--tls-key"),
         (&["--push-token-file", "token"], "--otlp"),
+        (&["--pprof", "http://pyroscope:4040"], "--record"),
         (&["--once", "--listen", "127.0.0.1:0"], "--listen"),
         (&["--nonsense"], "--nonsense"),
     ] {
@@ -50,6 +52,7 @@ fn files_that_are_missing_or_hold_something_else_are_named() {
         (["--token-file", &path("none"), "", ""], "No such file"),
         (["--token-file", &path("empty"), "", ""], "no token"),
         (["--token-file", &path("two"), "", ""], "no token"),
+        (["--record", &path("empty/below"), "", ""], "--record DIR"),
         (["--tls-cert", &path("none"), "--tls-key", &path("none")], "No such file"),
         (["--tls-cert", &path("empty"), "--tls-key", &path("empty")], "certificate chain in PEM"),
         (["--otlp", "https://localhost:1", "--ca-file", &path("empty")], "no certificate in it"),

@@ -4,11 +4,13 @@
 //! talks to is absent, and files that name metrics that there are not.
 
 mod agent;
+mod collector;
 mod deploy;
 mod flags;
 mod groups;
 mod push;
 mod real;
+mod record;
 mod scrape;
 
 use std::hint::black_box;

@@ -10,7 +10,7 @@ use crate::agent::{Agent, Answer, talk, until};
 use crate::push::Collector;
 
 /// A server that is killed at the end.
-struct Server(Child);
+pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -47,6 +47,32 @@ fn a_scrape_has_names_types_and_counters_that_never_fall() {
     assert_eq!(agent.get("/", "").status, 200);
 }
 
+#[test]
+fn a_processor_that_goes_and_comes_back_leaves_the_counters_rising() {
+    const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+    if !faultless_wants::asked("FAULTLESS_TEST_HOTPLUG", "it takes a processor from the whole machine") {
+        return;
+    }
+    struct Online;
+    impl Drop for Online {
+        fn drop(&mut self) {
+            let _ = fs::write(ONLINE, "1");
+        }
+    }
+    let _online = Online;
+    let agent = Agent::start(&[]);
+    let mut before = agent.poll();
+    for state in ["0", "1"] {
+        fs::write(ONLINE, state).unwrap();
+        for _ in 0..3 {
+            let now = agent.poll();
+            now.has_not_fallen_since(&before);
+            before = now;
+        }
+    }
+    assert_eq!(agent.get("/healthz", "").body, "ok\n");
+}
+
 /// The program where nobody may execute it; `None`, noted, for who can't become nobody.
 fn for_nobody() -> Option<(tempfile::TempDir, PathBuf)> {
     if faultless_os::host::user().0 != 0 {
@@ -120,7 +146,7 @@ fn pythons_client_of_prometheus_reads_both_formats() {
 
 #[test]
 fn once_prints_one_interval() {
-    let output = Command::new(PROGRAM).args(["--once", "--interval", "1"]).output().unwrap();
+    let output = Command::new(PROGRAM).args(["--once", "--interval", "1s"]).output().unwrap();
     assert!(output.status.success());
     let metrics = Metrics::parse(&String::from_utf8(output.stdout).unwrap());
     check(&metrics);

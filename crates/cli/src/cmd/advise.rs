@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink, span};
 use faultless_report::advice as report;
 use faultless_trace::advice::{self, Advice, Terms};
 use faultless_trace::heaps::Heap;
@@ -28,7 +28,6 @@ use self::found::Found;
 use super::attach::{self, Target};
 use super::bench::{Bench, Measured, TIME, Until};
 use super::rounds::{Engine, Input, Stop};
-use super::run::size::span;
 use super::{run as pool, trace_file};
 use crate::pager;
 

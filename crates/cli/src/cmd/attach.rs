@@ -9,10 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use faultless_console::Failure;
+use faultless_console::{Failure, span};
 use faultless_prof::{Attach, Request, Until};
-
-use super::run::size::span;
 
 /// Which running processes, and for how long.
 #[derive(Debug, clap::Args)]

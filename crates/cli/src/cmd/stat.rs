@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use faultless_console::{Outcome, sink::Sink};
+use faultless_console::{Outcome, sink::Sink, span};
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources, Ticker};
 use faultless_trace::Stat;
@@ -13,7 +13,7 @@ use faultless_trace::observation::{Exit, Tick};
 use faultless_trace::repeat::Repeated;
 
 use super::attach::{self, Target};
-use super::run::{immune, size::span};
+use super::run::immune;
 use super::status;
 use crate::pager;
 

@@ -7,7 +7,7 @@
 //! It does not read debug information (lines, inlined functions), which takes seconds for a large
 //! program.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,9 @@ pub(super) struct Location {
 #[derive(Debug)]
 pub(super) struct Names {
     symbolizer: Symbolizer,
+    /// The files whose symbol tables it holds, and their length.
+    files: HashSet<PathBuf>,
+    file_bytes: u64,
     maps: HashMap<u32, Maps>,
     functions: HashMap<(PathBuf, u64), Option<String>>,
     /// Time for new names in an interval.
@@ -52,13 +55,10 @@ struct Maps {
 impl Names {
     /// None yet.
     pub(super) fn new() -> Self {
-        let symbolizer = Symbolizer::builder()
-            .enable_code_info(false)
-            .enable_inlined_fns(false)
-            .enable_demangling(false)
-            .build();
         Self {
-            symbolizer,
+            symbolizer: symbolizer(),
+            files: HashSet::new(),
+            file_bytes: 0,
             maps: HashMap::new(),
             functions: HashMap::new(),
             budget_ns: t::LIVE_NAMES_NS,
@@ -71,6 +71,9 @@ impl Names {
     pub(super) fn begin_interval(&mut self, runs: impl Fn(u32) -> bool) {
         if self.functions.len() > t::LIVE_NAMES_MAX {
             *self = Self { budget_ns: self.budget_ns, ..Self::new() };
+        }
+        if self.file_bytes > t::LIVE_FILES_BYTES_MAX {
+            (self.symbolizer, self.files, self.file_bytes) = (symbolizer(), HashSet::new(), 0);
         }
         self.maps.retain(|pid, _| runs(*pid));
         self.maps.values_mut().for_each(|maps| maps.stale = true);
@@ -117,12 +120,20 @@ impl Names {
         if now_ns() > self.until_ns {
             return None;
         }
+        if self.files.insert(key.0.clone()) {
+            self.file_bytes += std::fs::metadata(&key.0).map_or(0, |file| file.len());
+        }
         let elf = Elf { debug_syms: false, ..Elf::new(&key.0) };
         let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
         let name = found.and_then(|found| Some(demangled(&found.as_sym()?.name)));
         self.functions.insert(key, name.clone());
         name
     }
+}
+
+fn symbolizer() -> Symbolizer {
+    let builder = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false);
+    builder.enable_demangling(false).build()
 }
 
 impl Maps {
@@ -158,5 +169,10 @@ mod tests {
         let local = 0_u8;
         assert!(!names.is_file(own, &raw const local as u64));
         assert_eq!(names.locate(own, 0x10), Location { function: "[gone]".into(), module: String::new() });
+        // Symbol tables are forgotten, names are not.
+        assert!(names.files.len() == 1 && names.file_bytes > 0);
+        names.file_bytes = t::LIVE_FILES_BYTES_MAX + 1;
+        names.begin_interval(|_| true);
+        assert_eq!((names.locate(own, here), names.files.len()), (place, 0));
     }
 }

@@ -109,6 +109,8 @@ pub(crate) struct Given {
     pub(crate) givers: Vec<Caller>,
     /// For each fault of the profile: the giver of its page.
     pub(crate) causes: Vec<Option<u32>>,
+    /// What these faults took, bytes.
+    pub(crate) taken_bytes: f64,
     /// Those that mapped memory, and who mapped that of each fault.
     pub(crate) makers: Vec<Caller>,
     pub(crate) made_by: Vec<Option<u32>>,
@@ -120,6 +122,16 @@ pub(crate) struct Given {
     pub(crate) populated: Vec<Option<(u32, Fate)>>,
     /// Whether calls were recorded at all.
     pub(crate) is_known: bool,
+}
+
+/// What all calls gave back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Giving {
+    /// CPU time in them, ns.
+    pub(crate) ns: f64,
+    pub(crate) given_bytes_per_s: f64,
+    /// What faults took again.
+    pub(crate) taken_bytes_per_s: f64,
 }
 
 /// The memory of a process.
@@ -316,6 +328,18 @@ impl Given {
     }
 }
 
+impl Given {
+    /// What all calls gave back; `None` if calls were not recorded.
+    pub(crate) fn giving(&self, per_s: impl Fn(f64) -> f64) -> Option<Giving> {
+        let sum = |of: fn(&Caller) -> f64| self.givers.iter().map(of).sum::<f64>();
+        self.is_known.then(|| Giving {
+            ns: sum(|giver| giver.ns as f64),
+            given_bytes_per_s: per_s(sum(|giver| giver.resident_bytes)),
+            taken_bytes_per_s: per_s(self.taken_bytes),
+        })
+    }
+}
+
 impl Replay<'_> {
     fn call(&mut self, seen: &Seen<'_>) {
         self.found.is_known = true;
@@ -417,6 +441,7 @@ impl Replay<'_> {
         };
         let Some(giver) = space.take(fault.addr, bytes) else { return };
         self.found.causes[index] = Some(giver);
+        self.found.taken_bytes += bytes;
         let giver = self.givers.get(giver);
         giver.waiting_bytes = (giver.waiting_bytes - bytes).max(0.0);
     }

@@ -147,6 +147,9 @@ fn a_trimmed_heap_is_named_with_who_takes_and_who_gives() {
     assert_eq!(first.caller.as_deref(), Some("brk <- free <- send"));
     assert!(first.cures[0].how.contains("trim_threshold") && first.when.is_none(), "{first:?}");
     assert_eq!(findings.giving_ns, Some(20.0 * 200.0));
+    // All is given back each time, and taken again each time but the first.
+    let (given, taken) = (findings.given_bytes_per_s.unwrap(), findings.taken_bytes_per_s.unwrap());
+    assert!(given > 0.0 && (taken / given - 0.95).abs() < 1e-9, "{taken} of {given} bytes/s");
 }
 
 #[test]
@@ -176,8 +179,8 @@ fn without_calls(recording: &Recording, knee: Option<Point>) -> Mechanism {
         most_avoidable: None,
         memory: Memory::Malloc,
     };
-    let (found, giving_ns) = mechanisms(recording, &profile, &grouping, run);
-    assert_eq!(giving_ns, None);
+    let (found, giving) = mechanisms(recording, &profile, &grouping, run);
+    assert_eq!(giving, None);
     found.into_iter().next().expect("a mechanism")
 }
 

@@ -1,9 +1,10 @@
-//! Sizes, pairs of sizes and times, as people write them.
+//! Sizes, pairs of sizes and the decay time, as people write them.
 //!
 //! In: a word. Out: bytes or milliseconds, or one line that names the expected form.
 
 use std::time::Duration;
 
+use faultless_console::span;
 use faultless_pool::tuning;
 
 /// A size in bytes, or with one of the suffixes K, M, G, T.
@@ -57,16 +58,6 @@ pub(super) fn decay(text: &str) -> Result<Decay, String> {
         return Ok(Decay::Never);
     }
     span(text).map(Decay::After).map_err(|expected| expected + ", or never")
-}
-
-/// `200ms` or `1s`.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    let (number, unit_ms) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').unwrap_or(""), 1000),
-    };
-    let number: u32 = number.parse().map_err(|_| "expected a time such as 200ms or 1s".to_string())?;
-    Ok(Duration::from_millis(u64::from(number) * unit_ms))
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
-//! Sites as Pyroscope takes them: folded stacks, a request for each service.
+//! Sites and recordings as Pyroscope takes them.
 //!
-//! A stack has the process, the caller and the function. Counts are faults, estimated from samples.
+//! Sites: folded stacks, a request for each service. A stack has the process, the caller and the function. Counts are
+//! faults, estimated from samples. Recordings: one in pprof's format a request, as `faultless export` writes it.
 //!
-//! Source: the server's HTTP API, `POST /ingest` with `format=folded`.
+//! Source: the server's HTTP API, `POST /ingest` with `format=folded` and `format=pprof`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use faultless_prof::live::Interval;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 
 use super::Batch;
-use crate::identity::Identity;
+use crate::count::Program;
+use crate::identity::{Identity, PLAIN};
 use crate::members::Members;
 use crate::tuning as t;
 
 /// The sites of an interval that ends at `time_ns` since 1970, by service.
-pub(super) fn batches(interval: &Interval, members: &Members, time_ns: u64) -> Vec<Batch> {
+pub(super) fn sites(interval: &Interval, members: &Members, time_ns: u64) -> Vec<Batch> {
     let names: HashMap<u32, &str> =
         interval.processes.iter().map(|task| (task.pid, task.name.as_str())).collect();
     let mut services: HashMap<String, (f64, String)> = HashMap::new();
@@ -35,7 +37,12 @@ pub(super) fn batches(interval: &Interval, members: &Members, time_ns: u64) -> V
     let until = time_ns / 1_000_000_000;
     let seconds = interval.end_ns.saturating_sub(interval.begin_ns).div_ceil(1_000_000_000);
     let batch = |(service, (_, text)): (String, (f64, String))| Batch {
-        target: target(&service, until.saturating_sub(seconds), until),
+        target: target(
+            "faultless.faults",
+            &[("service_name", &service)],
+            [until.saturating_sub(seconds), until],
+            "folded&units=samples",
+        ),
         kind: "text/plain",
         is_gzip: false,
         bytes: text.into_bytes(),
@@ -43,14 +50,24 @@ pub(super) fn batches(interval: &Interval, members: &Members, time_ns: u64) -> V
     services.into_iter().map(batch).collect()
 }
 
-/// All of a name but these is percent-encoded.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+/// A recording of a program that has just ended.
+pub(super) fn recording((path, program): &Program, time_ns: u64, bytes: Vec<u8>) -> Batch {
+    let service = Identity::of(path).service;
+    let until = time_ns / 1_000_000_000;
+    let from = until.saturating_sub(t::RECORD_SPAN.as_secs());
+    let target = target(&service, &[("program", program)], [from, until], "pprof");
+    Batch { target, kind: "application/octet-stream", is_gzip: false, bytes }
+}
 
-fn target(service: &str, from: u64, until: u64) -> String {
-    let service: String = service.chars().map(|c| if "{},=\"".contains(c) { '_' } else { c }).collect();
-    let name = format!("faultless.faults{{service_name={service},host={}}}", faultless_prof::host_name());
+/// Where to push a profile of this name from one time to another, in seconds.
+fn target(name: &str, labels: &[(&str, &str)], [from, until]: [u64; 2], format: &str) -> String {
+    let plain = |text: &str| text.replace(['{', '}', ',', '=', '"'], "_");
+    let host = faultless_prof::host_name();
+    let labels = labels.iter().copied().chain([("host", host.as_str())]);
+    let labels: Vec<String> = labels.map(|(label, value)| format!("{label}={}", plain(value))).collect();
+    let name = format!("{}{{{}}}", plain(name), labels.join(","));
     let name = utf8_percent_encode(&name, PLAIN);
-    format!("/ingest?name={name}&from={from}&until={until}&format=folded&units=samples&spyName=faultless")
+    format!("/ingest?name={name}&from={from}&until={until}&format={format}&spyName=faultless")
 }
 
 /// A frame must hold no separator.
@@ -87,15 +104,18 @@ mod tests {
             ],
             ..Interval::default()
         };
-        let found = batches(&interval, &members, 100_000_000_000);
+        let found = sites(&interval, &members, 100_000_000_000);
         assert_eq!(found.len(), 1, "who is gone belongs to no service");
         assert_eq!(String::from_utf8_lossy(&found[0].bytes), "db;main;a:b c 97\ndb;[kernel] 97\n");
         assert!(found[0].target.contains("&from=85&until=100&format=folded"), "{}", found[0].target);
     }
 
     #[test]
-    fn a_name_can_not_leave_its_place() {
-        let target = target("a,b=c} &until=0", 1, 2);
-        assert!(target.contains("service_name%3Da_b_c_%20%26until_0%2Chost%3D"), "{target}");
+    fn a_recording_is_the_services_and_a_name_can_not_leave_its_place() {
+        let program = ("/system.slice/a,b.service".into(), "c} &until=0".to_owned());
+        let Batch { target, bytes, .. } = recording(&program, 100_900_000_000, vec![7]);
+        assert!(target.starts_with("/ingest?name=a_b%7Bprogram%3Dc_%20%26until_0%2Chost%3D"), "{target}");
+        assert!(target.contains("&from=98&until=100&format=pprof"), "{target}");
+        assert_eq!(bytes, [7]);
     }
 }
