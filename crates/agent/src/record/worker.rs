@@ -136,7 +136,7 @@ impl Worker {
         let scratch = self.folder.scratch()?;
         let [trace, findings, profile] = ["trace", "findings", "profile"].map(|name| scratch.0.join(name));
         let (pid, span) = (job.pid.to_string(), format!("{}ms", t::RECORD_SPAN.as_millis()));
-        let record = ["record", "-p", &pid, "--for", &span, "--max-size", t::RECORD_SIZE];
+        let record = ["record", "-p", &pid, "--calls", "--for", &span, "--max-size", t::RECORD_SIZE];
         self.run(&record, &trace, None).map_err(|missed| match missed {
             Missed::Failed(_) if !is_there() => Missed::Gone,
             missed => missed,
