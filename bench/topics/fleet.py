@@ -16,8 +16,8 @@ def measured(words, processors):
     """Wall and CPU time in s and peak MiB of a command of faultless-fleet and its children, and what it prints."""
     begin, peak, seconds = time.monotonic(), 0, {}
     words = ["taskset", "-c", f"0-{processors - 1}", sys.executable, "-m", "faultless_fleet", *map(str, words)]
-    with open("printed", "w+") as out:
-        run = subprocess.Popen(words, cwd=PACKAGE, stdout=out, start_new_session=True)
+    with open("printed", "w+") as out, open("said", "w+") as said:
+        run = subprocess.Popen(words, cwd=PACKAGE, stdout=out, stderr=said, start_new_session=True)
         try:
             # A Java that is left over would take the next cell's processors.
             while run.poll() is None or process.session(run.pid):
@@ -27,9 +27,9 @@ def measured(words, processors):
                 time.sleep(EVERY_S)
         finally:
             process.end(run)
-        out.seek(0)
+        out.seek(0), said.seek(0)
         if run.returncode:
-            record.fail(f"status {run.returncode}: {' '.join(words)}")
+            record.fail(f"{' '.join(words)}: status {run.returncode}: {said.read().strip()[-300:]}")
         return [time.monotonic() - begin, sum(seconds.values()), peak / 2**20], out.read()
 
 
