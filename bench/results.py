@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of RESULTS.md, README.md and METHODOLOGY.md from the newest records.
+"""Writes the tables of RESULTS.md and other documents from the newest records.
 
     bench/results.py            # writes between <!-- table: NAME --> and <!-- end -->
     bench/results.py --check    # status 1 if that would change a file
@@ -16,6 +16,7 @@ from harness.folders import Folder, Missing, Pair, folders, newest, pairs, prove
 from harness.limits import CANNOT_SAY, FEWEST, HOLDS, judge
 from harness.tables import change, digits, extremes, grouped, middle, numbers, of, prose, ranged, share, table
 
+DOCUMENTS = ("RESULTS.md", "README.md", "METHODOLOGY.md", "python/faultless_fleet/README.md")
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 NAMES = {"chunk-pipeline": "chunk-pipeline, 2 workers", "temporaries": "temporaries, `a = b + c * d`", "bursts": "bursts, 8 times 500 MiB",
          "growth": "growth, realloc to 1 GiB", "cpp": "C++: hash map, vector, sort", "git": "git hash-object", "python3": "python3, json.load",
@@ -186,6 +187,69 @@ def attach():
                      *(ranged(windows.ratio(verb, f"without {verb}", lambda row: float(row["value"]))) for verb in ("stat", "record"))])
     return folder.table("server, cycles without a lost request, left behind, faults: `stat`, `stat -p`, seconds: `stat -p` / `stat`, rate under `stat -p`,"
                                     "under `record -p`", rows)
+
+
+# The fleet
+
+ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
+
+
+class Fleet:
+    """The newest record of `fleet`: medians over rounds."""
+
+    def __init__(self):
+        self.folder = newest("fleet")[0]
+        self.rows = self.folder.rows("fleet.csv.gz")
+        self.reports = [row for row in self.rows if row["engine"] in ENGINES]
+        self.hosts, self.processors = (sorted({int(row[column]) for row in self.reports}) for column in ("hosts", "processors"))
+        self.questions = list(dict.fromkeys(["all", *sorted(row["question"] for row in self.reports)]))
+
+    def middle(self, column, hosts=None, processors=None, **wanted):
+        hosts, processors = hosts or self.hosts[-1], processors or self.processors[-1]
+        return middle(of(self.rows, hosts=hosts, processors=processors, **wanted), column)
+
+    def millions(self, hosts):
+        return digits(float(of(self.rows, hosts=hosts)[0]["sample_rows"]) / 1e6)
+
+    def grown(self, column, engine):
+        """All questions on the largest fleet / on the smallest."""
+        ends = [self.middle(column, hosts, engine=engine, question="all") for hosts in (self.hosts[-1], self.hosts[0])]
+        return digits(ends[0] / ends[1])
+
+    def faster(self, engine):
+        """All questions by one processor / by all."""
+        one, all_ = (self.middle("wall_s", processors=count, engine=engine, question="all") for count in (1, self.processors[-1]))
+        return digits(one / all_)
+
+
+def fleet():
+    found, rows = Fleet(), []
+    for engine, question, hosts in itertools.product(ENGINES, found.questions, found.hosts):
+        figure = lambda column, processors: found.middle(column, hosts, processors, engine=engine, question=question)
+        rate = lambda processors: digits(figure("sample_rows", processors) / figure("wall_s", processors) / 1e6)
+        rows.append([f"{ENGINES[engine]}, {question}", found.millions(hosts), *(digits(figure("wall_s", count)) for count in found.processors),
+                     *map(rate, found.processors), digits(figure("cpu_s", found.processors[-1])), grouped(figure("peak_mib", found.processors[-1]))])
+    head = ", ".join(f"{what}{count} processor{'s' * (count > 1)}" for what in ("s: ", "million samples/s: ") for count in found.processors)
+    said = lambda of_engine: " and ".join(f"{name} {of_engine(engine)}" for engine, name in ENGINES.items())
+    return found.folder.table(f"engine and question, million samples, {head}, CPU s, peak MiB", rows) + "\n" + prose(
+        f"{found.millions(found.hosts[-1])} million samples are a day of {grouped(found.hosts[-1])} hosts with three services each. From "
+        f"{found.millions(found.hosts[0])} million on, all questions take {said(lambda engine: found.grown('cpu_s', engine))} times the CPU time and "
+        f"{said(lambda engine: found.grown('peak_mib', engine))} times the memory. {found.processors[-1]} processors answer "
+        f"{said(found.faster)} times as fast as one. {share(found.reports, same=True)} reports have the rows of the first one.")
+
+
+def fleet_takes():
+    """For the package's README, two folders below."""
+    found = Fleet()
+    takes = lambda engine: (f"{digits(found.middle('wall_s', engine=engine, question='all'))} s and "
+                            f"{digits(found.middle('peak_mib', engine=engine, question='all') / 1024)} GiB")
+    smallest = found.hosts[0]
+    return prose(f"All questions on a day of {grouped(found.hosts[-1])} hosts, {found.millions(found.hosts[-1])} million samples in "
+                 f"{digits(found.middle('disk_bytes', engine='duckdb', question='all') / 2**30)} GiB, take DuckDB {takes('duckdb')} with "
+                 f"{found.processors[-1]} processors, and Spark {takes('spark')}. With {grouped(smallest)} hosts it is "
+                 f"{digits(found.middle('wall_s', smallest, engine='duckdb', question='all'))} and "
+                 f"{digits(found.middle('wall_s', smallest, engine='spark', question='all'))} s "
+                 f"({found.folder.source().replace('](', '](../../')}).")
 
 
 # The search
@@ -369,7 +433,7 @@ def screen_advise():
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
-    run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, grep_queries, grep_random, grep_service,
+    run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, fleet, fleet_takes, grep_queries, grep_random, grep_service,
     threads, grep_threads, phases,
     kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, screen_advise)}
 
@@ -390,7 +454,7 @@ def main():
     is_check = parser.parse_args().check
     wrong, old = provenance()
     texts, shown = {}, set()
-    for name in ("RESULTS.md", "README.md", "METHODOLOGY.md"):
+    for name in DOCUMENTS:
         with open(f"{record.ROOT}/{name}") as file:
             before = file.read()
         texts[name] = BLOCK.sub(lambda found: found[1] + block(found[2]) + found[4], before)

@@ -1,5 +1,5 @@
 """Runs commands and accounts for them by the kernel's own figures (wait4). Shares no code with faultless."""
-import contextlib, ctypes, hashlib, mmap, os, shlex, subprocess, sys, tempfile, time
+import contextlib, ctypes, glob, hashlib, mmap, os, shlex, signal, subprocess, sys, tempfile, time
 
 # What `run` returns of a command, in this order.
 COLUMNS = ["wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "stdout_sha"]
@@ -77,3 +77,27 @@ def warm(mib):
         ctypes.memset(ctypes.addressof(ctypes.c_char.from_buffer(block)), 1, len(block))
         os._exit(0)
     os.waitpid(pid, 0)
+
+
+def session(leader):
+    """Process -> s of CPU time and resident bytes, of all in a session."""
+    found, tick, page = {}, os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path) as file:
+            fields = file.read().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found[int(path.split("/")[2])] = (int(fields[11]) + int(fields[12])) / tick, int(fields[21]) * page
+    return found
+
+
+def end(leader, within_s=10):
+    """Ends a session's processes, by force what is still there after so long. None is left."""
+    begin = time.monotonic()
+    while left := session(leader.pid):
+        wanted = signal.SIGTERM if time.monotonic() - begin < within_s else signal.SIGKILL
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, wanted)
+        leader.poll()
+        time.sleep(0.1)
+    leader.wait()

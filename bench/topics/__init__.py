@@ -6,7 +6,7 @@ from harness import record
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PROGRAMS = os.path.join(HERE, "programs")
-MODULES = ("pairs", "accuracy", "mechanisms", "estimates", "servers", "pictures")
+MODULES = ("pairs", "accuracy", "mechanisms", "estimates", "servers", "pictures", "fleet")
 
 
 # `take` is given a To and takes the records. Its doc comment says what it asks; * marks what is taken by default.

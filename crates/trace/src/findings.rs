@@ -228,6 +228,14 @@ impl Findings {
     /// # Errors
     /// No fault passes the filter; the reason names the alternatives.
     pub fn new(recording: &Recording, wanted: &Wanted) -> Result<Self, String> {
+        Self::with_profile(recording, wanted).map(|(findings, _)| findings)
+    }
+
+    /// The findings and the weighted faults that they rest on.
+    ///
+    /// # Errors
+    /// As [`Findings::new`].
+    pub fn with_profile(recording: &Recording, wanted: &Wanted) -> Result<(Self, Profile), String> {
         let observation = &recording.observation;
         let faults = Faults::from_observation(observation);
         let profile = Profile::of(&faults, observation, &recording.stacks);
@@ -296,7 +304,7 @@ impl Findings {
             };
             cut(found, wanted)
         });
-        Ok(Self {
+        let findings = Self {
             schema: Self::SCHEMA,
             command: recording.header.command.clone(),
             exit: recording.footer.as_ref().map(|footer| footer.exit),
@@ -332,7 +340,8 @@ impl Findings {
             notes,
             details,
             sources: observation.sources.clone(),
-        })
+        };
+        Ok((findings, profile))
     }
 }
 

@@ -9,7 +9,7 @@ from .errors import Problem, Unanswered, first_line
 from .schema import PARTITIONS, VERSION_KEY, columns
 
 
-# What DuckDB may hold: it spills the rest. With a quarter of it 100 million samples take a fifth more CPU time, not more.
+# What DuckDB may hold: it spills the rest. A day of 1000 hosts takes a fifth of it.
 MEMORY = "1GB"
 
 

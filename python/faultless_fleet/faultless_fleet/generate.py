@@ -4,6 +4,7 @@ All tables of a run come from its samples, so their sums are equal. Memory does 
 """
 
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -120,7 +121,8 @@ class Writer:
     def __init__(self, folder, schema):
         os.makedirs(folder)
         self.path = f"{folder}/part-0.parquet"
-        texts = [field.name for field in schema if pyarrow.types.is_dictionary(field.type) or field.type in (pyarrow.string(), pyarrow.int32()) or field.name == "wait_ns"]
+        texts = [field.name for field in schema if pyarrow.types.is_dictionary(field.type) or field.type in (pyarrow.string(), pyarrow.int32())
+                 or field.name in ("stack", "wait_ns")]
         self.writer = parquet.ParquetWriter(f"{self.path}.tmp", schema, compression="zstd", use_dictionary=texts,
                                             store_schema=False, write_page_checksum=True)
         self.writer.add_key_value_metadata({VERSION_KEY: VERSION})
@@ -146,6 +148,7 @@ class Chunk:
         self.faults = numpy.maximum(self.cpu_ns / 1e9 * service.rate * factor * noise(0.1), samples).astype(numpy.int64)
         weight = self.faults / samples
         bits = random.integers(0, 1 << 32, rows, dtype=numpy.uint32)
+        self.numbers = numpy.array([number(tuple(service.stack(at))) for at in range(model.STACKS)])
         self.stack = stack_table(service.after if later else service.before)[bits & (1 << BITS) - 1]
         prices = numpy.array([numpy.repeat(service.prices(name), model.STACKS_PER_SITE) for _, name in model.PROCESSORS])
         self.run_price = fleet.kernel_ratio[host] * noise(model.STATISTICS["price_log_sd"])
@@ -243,22 +246,23 @@ class Chunk:
         kind = numpy.array([self.service.kinds.index(kind) for kind in self.service.site_kind], numpy.int32)
         return self.run, {
             "time_ns": (at * (RUN_NS / self.samples)).astype(numpy.int64), "pid": pid, "tid": pid + (bits >> 26 & 7).astype(numpy.int32),
-            "kind": texts(pyarrow.array(self.service.kinds), kind[self.stack // model.STACKS_PER_SITE]), "stack": self.stack.astype(numpy.int32),
+            "kind": texts(pyarrow.array(self.service.kinds), kind[self.stack // model.STACKS_PER_SITE]), "stack": self.numbers[self.stack],
             "faults": numpy.repeat(self.weight, self.samples), "fault_ns": self.sample_ns}
 
     def frames(self):
         """The dictionary of stacks, once a run."""
-        frames = [(stack, depth, *frame) for stack in range(model.STACKS) for depth, frame in enumerate(self.service.stack(stack))]
+        stacks = map(self.service.stack, range(model.STACKS))
+        frames = [(number, depth, *frame) for number, stack in zip(self.numbers, stacks) for depth, frame in enumerate(stack)]
         count = len(self.host)
         run = numpy.repeat(numpy.arange(count, dtype=numpy.int32), len(frames))
-        number = numpy.tile(numpy.arange(len(frames), dtype=numpy.int32), count)
+        row = numpy.tile(numpy.arange(len(frames), dtype=numpy.int32), count)
         stack, depth, function, module = zip(*frames)
-        address = [4096 + int(hashlib.md5(name.encode()).hexdigest()[:5], 16) for name in function]
         none = pyarrow.nulls(len(run))
         return run, {
-            "stack": numpy.array(stack, numpy.int32)[number], "depth": numpy.array(depth, numpy.int32)[number], "function": coded(function, number),
-            "module": coded(module, number), "build_id": coded([build_id(name) for name in module], number),
-            "address": numpy.array(address)[number], "file": none.cast(pyarrow.string()), "line": none.cast(pyarrow.int32())}
+            "stack": numpy.array(stack)[row], "depth": numpy.array(depth, numpy.int32)[row], "function": coded(function, row),
+            "module": coded(module, row), "build_id": coded([build_id(name) for name in module], row),
+            "address": numpy.array([address(name) for name in function])[row], "file": none.cast(pyarrow.string()),
+            "line": none.cast(pyarrow.int32())}
 
     def prices(self):
         """A row a run and kind."""
@@ -289,6 +293,25 @@ def ends(value, name, middle=""):
 
 def build_id(name):
     return hashlib.sha1(name.encode()).hexdigest()
+
+
+def address(function):
+    return 4096 + int(hashlib.md5(function.encode()).hexdigest()[:5], 16)
+
+
+@functools.cache
+def number(stack):
+    """The number of a stack, as crates/cli/docs/parquet.md specifies it. No module here is a file."""
+    return fnv1a(b"".join(f"{function}\0{module}\0{build_id(module)}\0\0".encode() + bytes(16) for function, module in stack))
+
+
+def fnv1a(data):
+    """FNV-1a of 128 bits, folded to 64, with a sign."""
+    found = 0x6c62272e07bb014262b821756295c58d
+    for byte in data:
+        found = (found ^ byte) * ((1 << 88) + 0x13b) % (1 << 128)
+    found = (found ^ found >> 64) % (1 << 64)
+    return found - ((found >> 63) << 64)
 
 
 def stack_table(weights):

@@ -1,6 +1,7 @@
 """The questions: files of SQL that both engines accept, with a head of comments.
 
-`-- title:` and `-- unit:` are for the reader. `-- tables:` are read, `-- plot:` says how the page draws the rows.
+`-- title:` and `-- unit:` are for the reader. `-- tables:` are read, `-- plot:` says how the page draws the rows, and
+`-- with:` names a file whose text comes first.
 """
 
 import re
@@ -30,4 +31,5 @@ def load(name):
     head = dict(re.findall(r"^-- (\w+): (.*)$", text, re.MULTILINE))
     kind, *roles = head.get("plot", "none").split()
     plot = {} if kind == "none" else {"kind": kind, **dict(role.split("=") for role in roles)}
-    return Question(name, head["title"], head["unit"], tuple(head["tables"].split(", ")), text, plot)
+    before = (FOLDER / f"{head['with']}.sql").read_text() if "with" in head else ""
+    return Question(name, head["title"], head["unit"], tuple(head["tables"].split(", ")), before + text, plot)

@@ -1,10 +1,10 @@
-"""Schema version 1 of the columnar records, as `faultless export --format parquet` writes them.
+"""Schema version 2 of the columnar records, as `faultless export --format parquet` writes them.
 
 A data set is a folder: `TABLE/date=YYYY-MM-DD/service=NAME/host=NAME/RUN.parquet`. Where many runs share a file,
 `host` is a column of the file and no part of the path. Types are words that DuckDB and Spark both know.
 """
 
-VERSION = "1"
+VERSION = "2"
 # Key-value metadata of each file.
 VERSION_KEY = "faultless.schema"
 
@@ -20,8 +20,8 @@ _TABLES = {
     "sites": "run STRING, function STRING, caller STRING, module STRING, build_id STRING, place STRING, faults DOUBLE, " + _TIMES,
     "mechanisms": "run STRING, mechanism STRING, what STRING, faults DOUBLE, " + _TIMES + ", calls_ns DOUBLE, "
                   "cure STRING, saves_low_ns DOUBLE, saves_high_ns DOUBLE, keeps_bytes BIGINT",
-    "samples": "run STRING, time_ns BIGINT, pid INT, tid INT, kind STRING, stack INT, faults DOUBLE, fault_ns DOUBLE, wait_ns DOUBLE",
-    "frames": "run STRING, stack INT, depth INT, function STRING, module STRING, build_id STRING, address BIGINT, "
+    "samples": "run STRING, time_ns BIGINT, pid INT, tid INT, kind STRING, stack BIGINT, faults DOUBLE, fault_ns DOUBLE, wait_ns DOUBLE",
+    "frames": "run STRING, stack BIGINT, depth INT, function STRING, module STRING, build_id STRING, address BIGINT, "
               "file STRING, line INT",
     "prices": "run STRING, kind STRING, low_ns DOUBLE, price_ns DOUBLE, high_ns DOUBLE",
 }

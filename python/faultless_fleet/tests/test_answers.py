@@ -81,6 +81,17 @@ class Interval(unittest.TestCase):
         self.assertLess(wrong / services, 0.02)
 
 
+class Order(unittest.TestCase):
+    def test_what_differs_by_a_rounding_is_in_the_order_of_its_names(self):
+        """Each service on one host: all ratios are 1, but 49 / (49 * (1 / 49)) is a little more. Engines sum in any order."""
+        connection = duckdb.connect()
+        connection.execute("CREATE VIEW runs AS SELECT kernel AS service, kernel AS host, kernel, 'cpu' AS cpu, faults, 1.0::DOUBLE AS fault_ns, "
+                           "1.0 AS fault_low_ns, 1.0 AS fault_high_ns FROM (VALUES ('a', 1), ('b', 49), ('c', 1)) AS made(kernel, faults)")
+        rows = connection.execute(load("kernels").sql).fetchall()
+        self.assertGreater(rows[1][-1], rows[0][-1])
+        self.assertEqual([row[0] for row in rows], ["a", "b", "c"])
+
+
 class Formats(unittest.TestCase):
     def test_one_question_is_plain_csv(self):
         status, out, _ = run("report", fleet(), "--ask", "services", "--format", "csv")

@@ -66,8 +66,8 @@ class Damage(unittest.TestCase):
     def test_another_schema_version(self):
         source = copied()
         path = file_of(source, "runs", "search")
-        rewrite(path, "2")
-        self.check(source, "runs", path, "schema version 2; this program reads version 1")
+        rewrite(path, "1")
+        self.check(source, "runs", path, "schema version 1; this program reads version 2")
         self.assertEqual(run("report", source, "--service", "search", "--since", "2026-11-02", "--until", "2026-11-02", "--ask", "services")[0], 2)
 
     def test_json_and_the_page_say_incomplete(self):

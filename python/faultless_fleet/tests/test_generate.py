@@ -3,10 +3,13 @@
 import json
 import unittest
 
+import pyarrow
 from pyarrow import parquet
 
 from support import SMALL, fleet, folder, run
 
+from faultless_fleet.fleet import DEPTH, STACKS
+from faultless_fleet.generate import fnv1a
 from faultless_fleet.schema import TABLES, VERSION, VERSION_KEY
 
 
@@ -31,6 +34,20 @@ class Generate(unittest.TestCase):
             schema = parquet.read_schema(path)
             self.assertEqual(schema.names, [*columns, "host"])
             self.assertEqual(schema.metadata[VERSION_KEY.encode()].decode(), VERSION)
+
+    def test_stacks_have_the_numbers_of_export(self):
+        # The stack and the number of crates/report/src/export/parquet/tests.rs.
+        frames = [('copy<a;b, "q">', "in,line.h", 0x1234, 7), ("fill\nit", "a.c", 0x1234, 12), ("main", "a.c", 0x2000, 40)]
+        data = b"".join(f"{function}\0/usr/bin/pro gram\0c0ffee\0{file}\0".encode() + address.to_bytes(8, "little") + line.to_bytes(8, "little")
+                        for function, file, address, line in frames)
+        self.assertEqual(fnv1a(data), 4589154729041028515)
+
+    def test_a_stack_has_one_number_and_the_same_functions_in_every_run(self):
+        frames = pyarrow.concat_tables(parquet.read_table(path, partitioning=None) for path in fleet().glob("frames/*/*/*.parquet"))
+        stacks = {}
+        for stack, depth, function in zip(*(frames[name].to_pylist() for name in ("stack", "depth", "function"))):
+            self.assertEqual(stacks.setdefault((stack, depth), function), function)
+        self.assertEqual(len(stacks), 6 * STACKS * DEPTH)
 
     def test_sizes_are_said_before_and_are_right(self):
         path = folder() / "fleet"

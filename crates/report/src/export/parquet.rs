@@ -7,6 +7,7 @@
 //! Nothing is estimated here. It does not name or write a file.
 
 mod rows;
+mod stacks;
 mod table;
 
 use std::io;
@@ -18,8 +19,10 @@ use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::{Group, Sites};
 
+use stacks::Stacks;
+
 /// Version of the tables, in the files as `faultless.schema`. It rises when a column changes its meaning or goes.
-pub const SCHEMA: &str = "1";
+pub const SCHEMA: &str = "2";
 
 /// A recording as rows.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub struct Run<'a> {
     profile: Profile,
     findings: Findings,
     sites: Sites,
+    stacks: Stacks,
     id: String,
     release: Option<&'a str>,
 }
@@ -41,10 +45,11 @@ impl<'a> Run<'a> {
         if recording.header.begin_unix_ms == 0 {
             return Err("it does not tell on which day it was taken; record it with faultless record".into());
         }
-        let profile = Profile::new(recording);
-        let findings = Findings::new(recording, &Wanted { by: Some(Group::Kind), ..Wanted::default() })?;
+        let wanted = Wanted { by: Some(Group::Kind), ..Wanted::default() };
+        let (findings, profile) = Findings::with_profile(recording, &wanted)?;
         let sites = Sites::new(recording, &profile, Group::Site);
-        Ok(Self { recording, profile, findings, sites, id: id(recording, host), release })
+        let stacks = Stacks::new(&recording.stacks, &profile);
+        Ok(Self { recording, profile, findings, sites, stacks, id: id(recording, host), release })
     }
 
     /// 32 hexadecimal digits, the same whenever this recording of this host is exported.

@@ -16,4 +16,5 @@ SELECT m.kernel, m.cpu, count(DISTINCT m.host) AS hosts, sum(m.faults) AS faults
        sum(m.fault_ns) / NULLIF(sum(m.faults * s.fleet_price_ns), 0) AS ratio_to_fleet
 FROM by_machine m JOIN by_service s ON s.service = m.service
 GROUP BY m.kernel, m.cpu
-ORDER BY ratio_to_fleet DESC, m.kernel, m.cpu LIMIT 20
+-- Rounded: sums in another order differ in the last digit.
+ORDER BY round(ratio_to_fleet, 6) DESC, m.kernel, m.cpu LIMIT 20

@@ -2,7 +2,7 @@
 //!
 //! A table is declared once, as its columns. The columns are described in `crates/cli/docs/parquet.md`, with their units.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use faultless_trace::measurement::Interval;
@@ -12,6 +12,7 @@ use faultless_trace::stat::{Kind, KindRow};
 use faultless_trace::why::{Advised, Mechanism};
 use parquet::data_type::ByteArray;
 
+use super::stacks::{Frame, UNKNOWN};
 use super::table::{Column, Micros, column, file};
 use super::{Run, SCHEMA, Table};
 use crate::export::{begin_ns, names};
@@ -19,8 +20,6 @@ use crate::text;
 
 /// The function of faults that were counted and not recorded.
 const NOT_RECORDED: &str = "[not recorded]";
-/// The module of a place in no known file.
-const UNKNOWN: &str = "[unknown]";
 
 pub(super) fn runs(run: &Run<'_>) -> io::Result<Vec<u8>> {
     let Run { recording, profile, findings, .. } = run;
@@ -191,7 +190,7 @@ pub(super) fn samples(run: &Run<'_>) -> io::Result<Vec<u8>> {
         column("pid", |fault: &&Weighted| small(fault.pid)),
         column("tid", |fault: &&Weighted| small(fault.tid)),
         column("kind", |fault: &&Weighted| kinds[&fault.kind].clone()),
-        column("stack", |fault: &&Weighted| fault.stack.map(small)),
+        column("stack", |fault: &&Weighted| fault.stack.map(|stack| run.stacks.numbers[&stack])),
         column("faults", |fault: &&Weighted| fault.faults),
         column("fault_ns", |fault: &&Weighted| fault.cost_ns),
         column("wait_ns", |fault: &&Weighted| fault.wait_ns),
@@ -199,52 +198,21 @@ pub(super) fn samples(run: &Run<'_>) -> io::Result<Vec<u8>> {
     table(run, Table::Samples, columns, &rows)
 }
 
-/// A function on a stack.
-struct Frame {
-    stack: u32,
-    depth: usize,
-    function: String,
-    module: ByteArray,
-    build_id: Option<ByteArray>,
-    address: u64,
-    file: Option<String>,
-    line: Option<u32>,
-}
-
 pub(super) fn frames(run: &Run<'_>) -> io::Result<Vec<u8>> {
-    let stacks = &run.recording.stacks;
-    let used: BTreeSet<u32> = run.profile.faults.iter().filter_map(|fault| fault.stack).collect();
-    let modules: Vec<(ByteArray, Option<ByteArray>)> = stacks
-        .modules
-        .iter()
-        .map(|module| (words(&module.path), module.build_id.as_deref().map(words)))
-        .collect();
-    let unknown = (words(UNKNOWN), None);
-    let mut rows = Vec::new();
-    for stack in used {
-        for (depth, (frame, name)) in stacks.shown(stack, true).into_iter().enumerate() {
-            let module = frame.module.and_then(|module| modules.get(module as usize)).unwrap_or(&unknown);
-            rows.push(Frame {
-                stack,
-                depth,
-                function: stacks.label((frame, name)),
-                module: module.0.clone(),
-                build_id: module.1.clone(),
-                address: frame.address,
-                file: name.and_then(|name| name.file.clone()),
-                line: name.and_then(|name| name.line),
-            });
-        }
+    type Row<'a> = (i64, usize, &'a Frame);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for (stack, frames) in &run.stacks.frames {
+        rows.extend(frames.iter().enumerate().map(|(depth, frame)| (*stack, depth, frame)));
     }
     let columns = vec![
-        column("stack", |frame: &Frame| small(frame.stack)),
-        column("depth", |frame: &Frame| frame.depth as i32),
-        column("function", |frame: &Frame| words(&frame.function)),
-        column("module", |frame: &Frame| frame.module.clone()),
-        column("build_id", |frame: &Frame| frame.build_id.clone()),
-        column("address", |frame: &Frame| frame.address as i64),
-        column("file", |frame: &Frame| frame.file.as_deref().map(words)),
-        column("line", |frame: &Frame| frame.line.map(small)),
+        column("stack", |(stack, ..): &Row<'_>| *stack),
+        column("depth", |(_, depth, _): &Row<'_>| *depth as i32),
+        column("function", |(.., frame): &Row<'_>| frame.function.clone()),
+        column("module", |(.., frame): &Row<'_>| frame.module.clone()),
+        column("build_id", |(.., frame): &Row<'_>| frame.build_id.clone()),
+        column("address", |(.., frame): &Row<'_>| frame.address as i64),
+        column("file", |(.., frame): &Row<'_>| frame.file.clone()),
+        column("line", |(.., frame): &Row<'_>| frame.line.map(small)),
     ];
     table(run, Table::Frames, columns, &rows)
 }

@@ -1,7 +1,7 @@
 //! A table of typed columns -> a Parquet file.
 //!
 //! In: rows, and for each column its name and what it reads off a row. The type of the cells gives the column's type, and
-//! whether it may be null. Out: the bytes of the file, compressed with Snappy, with strings by dictionary.
+//! whether it may be null. Out: the bytes of the file, compressed with LZ4, with strings by dictionary.
 //!
 //! <https://parquet.apache.org/docs/file-format/>.
 
@@ -137,7 +137,7 @@ fn bytes<R>(name: &str, columns: Vec<Column<'_, R>>, rows: &[R], notes: &[(&str,
     let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let notes = notes.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
     let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
+        .set_compression(Compression::LZ4_RAW)
         .set_created_by(concat!("faultless version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(notes.collect()))
         .build();
