@@ -230,12 +230,13 @@ def fleet():
         rows.append([f"{ENGINES[engine]}, {question}", found.millions(hosts), *(digits(figure("wall_s", count)) for count in found.processors),
                      *map(rate, found.processors), digits(figure("cpu_s", found.processors[-1])), grouped(figure("peak_mib", found.processors[-1]))])
     head = ", ".join(f"{what}{count} processor{'s' * (count > 1)}" for what in ("s: ", "million samples/s: ") for count in found.processors)
-    said = lambda of_engine: " and ".join(f"{name} {of_engine(engine)}" for engine, name in ENGINES.items())
+    grown = [f"{name} {found.grown('cpu_s', engine)} times the CPU time and {found.grown('peak_mib', engine)} times the memory" for engine, name in ENGINES.items()]
+    faster = [f"{name} is {found.faster(engine)} times" for engine, name in ENGINES.items()]
     return found.folder.table(f"engine and question, million samples, {head}, CPU s, peak MiB", rows) + "\n" + prose(
         f"{found.millions(found.hosts[-1])} million samples are a day of {grouped(found.hosts[-1])} hosts with three services each. From "
-        f"{found.millions(found.hosts[0])} million on, all questions take {said(lambda engine: found.grown('cpu_s', engine))} times the CPU time and "
-        f"{said(lambda engine: found.grown('peak_mib', engine))} times the memory. {found.processors[-1]} processors answer "
-        f"{said(found.faster)} times as fast as one. {share(found.reports, same=True)} reports have the rows of the first one.")
+        f"{found.millions(found.hosts[0])} million samples to {found.millions(found.hosts[-1])} million, all questions take {' and '.join(grown)}. "
+        f"With {found.processors[-1]} processors instead of one, {' and '.join(faster)} as fast. {share(found.reports, same=True)} reports have the "
+        "rows of the first one.")
 
 
 def fleet_takes():
