@@ -141,7 +141,7 @@ impl Monitor {
             Budget::new(cost_ns, limits, begin_ns ^ u64::from(pid))
         };
         let rings = session.buffers.iter().map(|buffer| buffer.ring.clone());
-        let copier = has_stacks.then(|| Copier::start(rings.collect()));
+        let copier = (has_stacks && session.records_faults()).then(|| Copier::start(rings.collect()));
         let drain = match stacks {
             Some(options) => Drain::with_stacks(&session.buffers, pid, options),
             None => Drain::new(&session.buffers, pid),

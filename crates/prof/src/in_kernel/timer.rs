@@ -66,18 +66,20 @@ impl Timer {
     /// There is no right, or the kernel refuses: the text says why, and what would help.
     pub(crate) fn load(cpus: &[u32]) -> Result<Self, String> {
         is_allowed()?;
-        without_lock_limit(|| Self::loaded(cpus)).map_err(|why| {
+        let types = Btf::from_sys_fs().ok();
+        // Linux before 5.11 lets no program read fields of tasks.
+        let without = |why| if types.is_some() { Self::loaded(cpus, None) } else { Err(why) };
+        without_lock_limit(|| Self::loaded(cpus, types.as_ref()).or_else(without)).map_err(|why| {
             format!(
                 "{why}; needs Linux 5.8 with CONFIG_BPF_SYSCALL, and a container also a seccomp profile that allows bpf(2)"
             )
         })
     }
 
-    fn loaded(cpus: &[u32]) -> Result<Self, String> {
-        let types = Btf::from_sys_fs().ok();
+    fn loaded(cpus: &[u32], types: Option<&Btf>) -> Result<Self, String> {
         let knows_tasks = u64::from(types.is_some());
         let mut programs = EbpfLoader::new()
-            .btf(types.as_ref())
+            .btf(types)
             .set_global("KNOWS_TASKS", &knows_tasks, true)
             .set_max_entries("sums", t::TIMED_PROCESSES_MAX)
             .load(PROGRAMS)
