@@ -129,9 +129,17 @@ fn budget(text: &str) -> Result<f64, String> {
 fn url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match rest {
-        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(text.to_owned()),
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') && has_port(rest) => Ok(text.to_owned()),
         _ => Err("expected http://HOST:PORT or https://HOST:PORT".into()),
     }
+}
+
+/// Whether what stands behind the host, if anything does, is a port.
+fn has_port(rest: &str) -> bool {
+    let host = rest.split('/').next().unwrap_or_default();
+    // The colons of an IPv6 address are in brackets.
+    let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
+    behind.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]
@@ -145,6 +153,9 @@ mod tests {
         assert!(["500ms", "301s", "15", "x"].iter().all(|text| interval(text).is_err()));
         assert_eq!(interval("15s"), Ok(Duration::from_secs(15)));
         assert!(budget("0").is_err() && budget("nan").is_err() && budget("0.5").is_ok());
+        assert!(
+            url("http://c:99999").is_err() && url("http://[::1]:80/x").is_ok() && url("http://[::1]").is_ok()
+        );
         assert!(url("collector:4318").is_err() && url("http:///x").is_err() && url("https://c").is_ok());
     }
 }

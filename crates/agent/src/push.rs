@@ -163,7 +163,7 @@ impl Shared {
                 Sent::Taken if is_out => Some("takes metrics again".to_owned()),
                 Sent::Refused(why) if !is_out => Some(format!("{why}; what it refuses is lost")),
                 Sent::Failed { why, .. } if !is_out => {
-                    Some(format!("{why}; metrics wait, the oldest go first"))
+                    Some(format!("{why}; what is to be sent waits, the oldest goes first"))
                 }
                 _ => None,
             };

@@ -129,8 +129,8 @@ pub(crate) struct Digest {
 }
 
 impl Drain {
-    /// Knows the events of these buffers by their ids.
-    pub(crate) fn new(buffers: &[CpuBuffer], first: u32) -> Self {
+    /// Knows the events of these buffers by their ids. `first`: the program's first thread, if the events belong to threads.
+    pub(crate) fn new(buffers: &[CpuBuffer], first: Option<u32>) -> Self {
         let roles = Roles::of(buffers);
         let last_ns = now_ns();
         let copied =
@@ -140,7 +140,7 @@ impl Drain {
     }
 
     /// The same for buffers whose samples hold stacks.
-    pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: u32, options: StackOptions) -> Self {
+    pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: Option<u32>, options: StackOptions) -> Self {
         let StackOptions { cpu_hertz, allocations, names, leaves_files } = options;
         let stacks = StackState {
             unwinder: Unwinder::new(names, leaves_files),

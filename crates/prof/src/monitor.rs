@@ -142,9 +142,10 @@ impl Monitor {
         };
         let rings = session.buffers.iter().map(|buffer| buffer.ring.clone());
         let copier = (has_stacks && session.records_faults()).then(|| Copier::start(rings.collect()));
+        let first = session.timed.is_none().then_some(pid);
         let drain = match stacks {
-            Some(options) => Drain::with_stacks(&session.buffers, pid, options),
-            None => Drain::new(&session.buffers, pid),
+            Some(options) => Drain::with_stacks(&session.buffers, first, options),
+            None => Drain::new(&session.buffers, first),
         };
         Self {
             drain,

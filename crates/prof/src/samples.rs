@@ -1,7 +1,7 @@
 //! Samples: the entry and the end of one fault in so many, and whether they belong together.
 //!
 //! In: entries and ends of samples. Out: the entry before each end, how many samples were timed, and whether the
-//! program's first thread is out of step. Two events with the same period sample the same faults, until one fault
+//! program's first thread, or a processor, is out of step. Two events with the same period sample the same faults, until one fault
 //! counts at only one of them. A fault that ends in a signal does that.
 //!
 //! It does not realign them (`monitor`).
@@ -18,13 +18,14 @@ pub(crate) struct Samples {
     entries: Pairer<Record>,
     all: u64,
     timed: u64,
-    /// The program's first thread, and how many of its last samples were out of step.
-    first: u32,
+    /// The program's first thread; `None`: the events belong to processors.
+    first: Option<u32>,
+    /// How many of its last samples, or of all, were out of step.
     apart: u32,
 }
 
 impl Samples {
-    pub(crate) fn of(first: u32) -> Self {
+    pub(crate) fn of(first: Option<u32>) -> Self {
         Self { first, ..Self::default() }
     }
 
@@ -43,6 +44,9 @@ impl Samples {
     pub(crate) fn end(&mut self, end: &Record) -> (Option<Record>, OffCpu) {
         let (entry, off_cpu) = self.entries.take(end.tid);
         let entry = entry.map(|entry| entry.with);
+        // Processes that fork fault at the same places again and again.
+        let is_near = |entry: &Record| end.time_ns - entry.time_ns < t::SAMPLE_NS_MAX;
+        let entry = entry.filter(|entry| self.first.is_some() || is_near(entry));
         let place = |record: &Record| match record.what {
             What::SampleEnter { addr, ip, .. } | What::Sample { addr, ip, major: false, .. } => {
                 Some((addr, ip))
@@ -53,7 +57,7 @@ impl Samples {
             let is_timed = entry.as_ref().and_then(place) == Some(at);
             self.all += 1;
             self.timed += u64::from(is_timed);
-            if end.tid == self.first {
+            if self.first.is_none_or(|first| end.tid == first) {
                 self.apart = if is_timed { 0 } else { self.apart + 1 };
             }
         }
@@ -67,7 +71,7 @@ impl Samples {
         self.entries.take(tid);
     }
 
-    /// Whether samples of the first thread no longer match. Answers true once per that many mismatches.
+    /// Whether samples no longer match. Answers true once per that many mismatches.
     pub(crate) fn is_apart(&mut self) -> bool {
         let is_apart = self.apart >= t::APART_SAMPLES;
         if is_apart {
@@ -117,10 +121,21 @@ mod tests {
 
     #[test]
     fn samples_that_are_apart_are_told_once_and_those_of_others_do_not_count() {
-        let mut samples = Samples::of(7);
+        let mut samples = Samples::of(Some(7));
         let mut sample = |tid, entry, end| sample(&mut samples, tid, entry, end);
         assert!(!sample(7, 1, 1) && !sample(7, 1, 2) && !sample(8, 1, 2) && !sample(8, 1, 2));
         assert!(sample(7, 3, 4) && !sample(7, 4, 5), "the second, and asked anew");
         assert!(!sample(7, 5, 5) && !sample(7, 5, 6), "one that matches begins anew");
+    }
+
+    #[test]
+    fn a_processor_is_apart_by_any_thread_and_an_entry_long_ago_is_of_another_fault() {
+        let mut samples = Samples::of(None);
+        assert!(!sample(&mut samples, 8, 1, 2) && sample(&mut samples, 9, 1, 2));
+        for (took_ns, is_found) in [(t::SAMPLE_NS_MAX - 1, true), (t::SAMPLE_NS_MAX, false)] {
+            samples.enter(5, record(3, What::SampleEnter { addr: 5, ip: 1, mapped_bytes: None }));
+            let end = Record { time_ns: took_ns, ..end(3, 5, false) };
+            assert_eq!(samples.end(&end).0.is_some(), is_found);
+        }
     }
 }

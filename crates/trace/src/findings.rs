@@ -292,7 +292,8 @@ impl Findings {
         };
         let wait_ns = profile.totals.wait_ns;
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
-        let all = time_ns.map_or(0.0, |time_ns| time_ns.value + wait_ns);
+        let faults_ns = time_ns.map_or(0.0, |time_ns| time_ns.value);
+        let all = faults_ns + if time_ns.is_some() { wait_ns } else { 0.0 };
         let placed = figure(whole, &whole.all) / if all > 0.0 { all } else { stat.faults() as f64 };
         // Sums of rounded parts miss the whole by a hair.
         let unplaced = (1e9 * (1.0 - placed)).round().max(0.0) / 1e9;
@@ -327,7 +328,8 @@ impl Findings {
             },
             heaps,
             mechanisms,
-            giving_ns: giving.map(|giving| giving.ns),
+            // Where switches were not recorded, the time of calls holds their waits.
+            giving_ns: giving.map(|giving| giving.ns.min((cpu_ns as f64 - faults_ns).max(0.0))),
             given_bytes_per_s: giving.map(|giving| giving.given_bytes_per_s),
             taken_bytes_per_s: giving.map(|giving| giving.taken_bytes_per_s),
             beyond,

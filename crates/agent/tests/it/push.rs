@@ -103,7 +103,7 @@ fn without_a_receiver_batches_wait_within_bounds_and_scrapes_go_on() {
     // Nobody listens on a port that was just given back.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut agent = Agent::start(&["--otlp", &format!("http://{free}"), "--spool-mib", "1"]);
-    assert!(agent.says("metrics wait").contains("refused"), "it says why, once");
+    assert!(agent.says("what is to be sent waits").contains("refused"), "it says why, once");
     until("waiting batches", || {
         agent.scrape().sum("faultless_agent_spool_batches", &["otlp"]).is_some_and(|batches| batches >= 3.0)
     });

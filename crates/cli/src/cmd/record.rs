@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use faultless_console::{Failure, Outcome};
 use faultless_prof::{Options, Progress, Recorded, Request, Runtimes, Task};
@@ -102,6 +103,10 @@ pub(crate) fn run(args: Args) -> Outcome {
             "record takes no whole machine: name processes with -p or --cgroup, or count them all with stat -a".into(),
         ));
     }
+    if args.calls && faultless_os::host::user().0 != 0 {
+        return Err(Failure("--calls needs root, who sees system calls by tracepoints".into()));
+    }
+    let is_running = args.running.is_given();
     let task = task(&args, variables)?;
     if args.output == Path::new("-") {
         return to_stdout(task, &options);
@@ -114,7 +119,11 @@ pub(crate) fn run(args: Args) -> Outcome {
             return status::not_started(failure);
         }
     };
-    let code = status::of(recorded.exit);
+    let code = match recorded.trouble {
+        // No program's status is passed on.
+        Some(_) if is_running => ExitCode::FAILURE,
+        _ => status::of(recorded.exit),
+    };
     let path = match recorded.trouble {
         Some(_) if text::is_empty(&recorded) => part.discard(),
         Some(_) => part.path().to_owned(),

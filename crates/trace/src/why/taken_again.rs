@@ -31,7 +31,7 @@ fn inside<'a>(scene: &Scene<'_>) -> Claim<'a> {
     Claim {
         what: "pages come back that were given back while their mapping stayed".to_owned(),
         faults: Faults::These(scene.profile.basis.iter().map(|basis| basis.again >= PATTERN_SHARE).collect()),
-        cures: keep(scene, [0.3, 1.0]),
+        cures: keep(scene, [0.0, 1.0]),
         ..Claim::default()
     }
 }
@@ -55,17 +55,16 @@ fn by_curve<'a>(scene: &Scene<'_>) -> Option<Claim<'a>> {
     let knee = scene.run.knee.filter(|knee| knee.low >= PATTERN_SHARE)?;
     let (these, first) = scene.faults_of(|_, fault| fault.kind.is_first_touch());
     let share = first / scene.faults_of(|_, _| true).1;
-    let low = (1.0 - (1.0 - knee.low) / share).max(0.0);
     let what = format!("{} of all faults would not have been, had freed memory been kept", Percent(knee.low));
     Some(Claim {
         what,
         faults: Faults::These(these),
-        cures: keep(scene, [low, (knee.high / share).min(1.0)]),
+        cures: keep(scene, [0.0, (knee.high / share).min(1.0)]),
         ..Claim::default()
     })
 }
 
-/// How to keep what is freed: shares that it saves.
+/// How to keep what is freed: shares that it saves. Nothing at least, where the program itself may have given it back.
 fn keep(scene: &Scene<'_>, saves: [f64; 2]) -> Vec<Proposed> {
     let kept = scene.run.knee.map_or(f64::INFINITY, |knee| knee.keep_bytes as f64);
     let set = |name, value: String| Proposed::set(name, value, kept).saving(saves);

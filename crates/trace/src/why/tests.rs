@@ -203,7 +203,9 @@ fn without_calls_memory_that_comes_back_is_found_by_its_faults_its_blocks_or_the
     let curve = without_calls(&fresh, Some(knee));
     let [cure, _] = curve.cures.as_slice() else { panic!("{curve:?}") };
     assert_eq!((curve.id.as_str(), cure.keeps_bytes), ("taken_again", Some(8.0 * PAGE as f64)));
-    assert!((cure.saves_ns.value / curve.fault_ns.value - 0.85).abs() < 0.01, "{cure:?}");
+    // The program itself may give it back, which malloc's settings don't change.
+    assert!((cure.saves_ns.value / curve.fault_ns.value - 0.45).abs() < 0.01, "{cure:?}");
+    assert_eq!(cure.saves_ns.low, 0.0, "{cure:?}");
     let unknown = without_calls(&fresh, None);
     assert!(unknown.id == "first_touch" && unknown.what.contains("was not recorded"), "{unknown:?}");
 }
