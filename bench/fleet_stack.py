@@ -86,7 +86,7 @@ class Stack(contextlib.ExitStack):
     def agent(self, *receivers):
         """The agent's address. `receivers`: flags that name who gets its pushes."""
         address = f"127.0.0.1:{free_port()}"
-        self.start(self.faultless, "agent", "--listen", address, "--interval", 2, "--budget", 100, *receivers)
+        self.start(self.faultless, "agent", "--listen", address, "--interval", "2s", "--budget", 100, *receivers)
         until("the agent", lambda: got(f"http://{address}/healthz"))
         return address
 
