@@ -6,8 +6,6 @@
 //! the last part: `/docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`,
 //! `/kubepods/burstable/podUID/ID`. The kubelet puts the pod's UID into the part above.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
-
 use crate::tuning as t;
 
 /// Names of a group, for labels. Unknown ones are empty.
@@ -22,9 +20,6 @@ pub(crate) struct Identity {
     pub(crate) pod: String,
     pub(crate) cgroup: String,
 }
-
-/// All of a name but these is percent-encoded in a URL or a path, as `faultless export` does.
-pub(crate) const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 /// Digits of a container's id, and how many of them `docker ps` shows.
 const ID_DIGITS: usize = 64;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind as Mistake};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 pub use failure::{Failure, reason};
 pub use sink::wants_colour;
@@ -131,6 +132,13 @@ pub fn span(text: &str) -> Result<Duration, String> {
     };
     let number: u32 = number.parse().map_err(|_| "expected a time such as 200ms or 1s".to_string())?;
     Ok(Duration::from_millis(u64::from(number) * unit_ms))
+}
+
+/// A name as a part of a path or a URL: all but letters, digits and `-._` is percent-encoded, as Hive, Spark and DuckDB
+/// decode it.
+pub fn encoded(name: &str) -> PercentEncode<'_> {
+    const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+    utf8_percent_encode(name, PLAIN)
 }
 
 /// Writes to stdout, and returns `status`. A reader that closes the pipe early (`| head`) is no failure.

@@ -1,8 +1,8 @@
 //! Samples: the entry and the end of one fault in so many, and whether they belong together.
 //!
 //! In: entries and ends of samples. Out: the entry before each end, how many samples were timed, and whether the
-//! program's first thread, or a processor, is out of step. Two events with the same period sample the same faults, until one fault
-//! counts at only one of them. A fault that ends in a signal does that.
+//! program's first thread, or a processor, is out of step. Two events with the same period sample the same faults, until
+//! one fault counts at only one of them. A fault that ends in a signal does that.
 //!
 //! It does not realign them (`monitor`).
 
@@ -45,7 +45,7 @@ impl Samples {
         let (entry, off_cpu) = self.entries.take(end.tid);
         let entry = entry.map(|entry| entry.with);
         // Processes that fork fault at the same places again and again.
-        let is_near = |entry: &Record| end.time_ns - entry.time_ns < t::SAMPLE_NS_MAX;
+        let is_near = |entry: &Record| end.time_ns.saturating_sub(entry.time_ns) < t::SAMPLE_NS_MAX;
         let entry = entry.filter(|entry| self.first.is_some() || is_near(entry));
         let place = |record: &Record| match record.what {
             What::SampleEnter { addr, ip, .. } | What::Sample { addr, ip, major: false, .. } => {

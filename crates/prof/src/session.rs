@@ -237,12 +237,7 @@ impl Session {
                     }
                     self.note(PAIRS, true, &note);
                     (self.buffers, self.user_only) = (buffers, user_only);
-                    self.cpu_hertz = shape.hertz(user_only);
-                    self.sees_locks = shape.locks.is_some();
-                    self.sees_calls = shape.calls.is_some();
-                    self.sees_flushes = shape.flushes.is_some();
-                    (self.period, self.early_period) = (shape.period, shape.early_period);
-                    return;
+                    return self.takes(&shape, user_only);
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && shape.traces() => {
                     (shape.locks, shape.calls, shape.flushes) = (None, None, None);
@@ -255,6 +250,15 @@ impl Session {
                 Err(error) => return self.note(PAIRS, false, &remedy(error)),
             }
         }
+    }
+
+    /// Notes what its buffers were opened with.
+    fn takes(&mut self, shape: &Shape, user_only: bool) {
+        self.cpu_hertz = shape.hertz(user_only);
+        self.sees_locks = shape.locks.is_some();
+        self.sees_calls = shape.calls.is_some();
+        self.sees_flushes = shape.flushes.is_some();
+        (self.period, self.early_period) = (shape.period, shape.early_period);
     }
 
     fn open_kernel(&mut self, watched: Watched<'_>, cpus: &[u32], hertz: u64) {
@@ -410,7 +414,7 @@ impl Session {
 
     /// Whether single faults can be recorded, all of them for a while.
     pub(crate) fn records_faults(&self) -> bool {
-        !self.buffers.is_empty() && self.timed.is_none()
+        self.samples_faults() && self.timed.is_none()
     }
 
     /// Switches the recording of single faults, in all processes of the tree.

@@ -292,8 +292,7 @@ impl Findings {
         };
         let wait_ns = profile.totals.wait_ns;
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
-        let faults_ns = time_ns.map_or(0.0, |time_ns| time_ns.value);
-        let all = faults_ns + if time_ns.is_some() { wait_ns } else { 0.0 };
+        let all = time_ns.map_or(0.0, |time_ns| time_ns.value + wait_ns);
         let placed = figure(whole, &whole.all) / if all > 0.0 { all } else { stat.faults() as f64 };
         // Sums of rounded parts miss the whole by a hair.
         let unplaced = (1e9 * (1.0 - placed)).round().max(0.0) / 1e9;
@@ -305,6 +304,8 @@ impl Findings {
             };
             cut(found, wanted)
         });
+        // Where switches were not recorded, the time of calls holds their waits.
+        let giving_max_ns = (cpu_ns as f64 - time_ns.map_or(0.0, |time_ns| time_ns.value)).max(0.0);
         let findings = Self {
             schema: Self::SCHEMA,
             command: recording.header.command.clone(),
@@ -328,8 +329,7 @@ impl Findings {
             },
             heaps,
             mechanisms,
-            // Where switches were not recorded, the time of calls holds their waits.
-            giving_ns: giving.map(|giving| giving.ns.min((cpu_ns as f64 - faults_ns).max(0.0))),
+            giving_ns: giving.map(|giving| giving.ns.min(giving_max_ns)),
             given_bytes_per_s: giving.map(|giving| giving.given_bytes_per_s),
             taken_bytes_per_s: giving.map(|giving| giving.taken_bytes_per_s),
             beyond,

@@ -445,8 +445,7 @@ pub(crate) fn mechanisms(
     });
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     found.truncate(SHOWN);
-    let giving = scene.given.giving(|bytes| scene.per_s(bytes));
-    (found, giving)
+    (found, scene.giving())
 }
 
 /// The page of all mechanisms, as Markdown.

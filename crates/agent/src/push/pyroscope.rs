@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use faultless_console::encoded;
 use faultless_prof::live::Interval;
-use percent_encoding::utf8_percent_encode;
 
 use super::Batch;
 use crate::count::Program;
-use crate::identity::{Identity, PLAIN};
+use crate::identity::Identity;
 use crate::members::Members;
 use crate::tuning as t;
 
@@ -66,7 +66,7 @@ fn target(name: &str, labels: &[(&str, &str)], [from, until]: [u64; 2], format: 
     let labels = labels.iter().copied().chain([("host", host.as_str())]);
     let labels: Vec<String> = labels.map(|(label, value)| format!("{label}={}", plain(value))).collect();
     let name = format!("{}{{{}}}", plain(name), labels.join(","));
-    let name = utf8_percent_encode(&name, PLAIN);
+    let name = encoded(&name);
     format!("/ingest?name={name}&from={from}&until={until}&format={format}&spyName=faultless")
 }
 

@@ -11,10 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use faultless_console::{Failure, reason};
-use percent_encoding::utf8_percent_encode;
-
-use crate::identity::PLAIN;
+use faultless_console::{Failure, encoded, reason};
 
 /// The folder.
 #[derive(Debug)]
@@ -75,7 +72,7 @@ impl Folder {
     /// Removes the oldest runs until the others have room. Returns what these take, bytes.
     pub(super) fn trim(&self) -> u64 {
         let mut runs = HashMap::new();
-        let host = format!("host={}", utf8_percent_encode(&self.host, PLAIN));
+        let host = format!("host={}", encoded(&self.host));
         collect(&self.dir, &host, &mut runs);
         let mut bytes: u64 = runs.values().map(|run| run.bytes).sum();
         let mut runs: Vec<Run> = runs.into_values().collect();
@@ -140,7 +137,7 @@ mod tests {
     fn the_oldest_runs_of_this_host_go_whole_and_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path(), 64 << 10).unwrap();
-        let host = utf8_percent_encode(folder.host(), PLAIN).to_string();
+        let host = encoded(folder.host()).to_string();
         let file = |table: &str, host: &str, run: u64| {
             let path = dir.path().join(format!("{table}/date=2026-01-0{run}/service=a/host={host}"));
             fs::create_dir_all(&path).unwrap();

@@ -44,7 +44,8 @@ const ROUNDS: RangeInclusive<u32> = 5..=20;
 /// in which the pool did not act. Ctrl-C ends the comparison and shows the results so far.
 ///
 /// With -p or TRACE nothing is run: advise shows the mechanisms and their cures, with estimates. As root, -p slows each system
-/// call of the machine by 0.1 to 0.4 us meanwhile. Without a command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
+/// call of the machine by 0.1 to 0.4 us meanwhile. Without a command, advise runs the bundled chunk pipeline, the program
+/// of "A queue of page faults".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES

@@ -81,7 +81,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let (variables, runtimes) = match args.running.is_given() {
+    let is_running = args.running.is_given();
+    let (variables, runtimes) = match is_running {
         true => (Vec::new(), Runtimes::default()),
         false => runtimes::variables(!args.no_python, args.jit),
     };
@@ -95,7 +96,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         max_bytes: args.max_size,
         names: names_folder(),
         leaves_files: args.no_symbols,
-        calls: args.calls || !(args.no_calls || args.running.is_given() || is_privileged),
+        calls: args.calls || !(args.no_calls || is_running || is_privileged),
         ..Options::default()
     };
     if args.all_cpus {
@@ -106,7 +107,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.calls && faultless_os::host::user().0 != 0 {
         return Err(Failure("--calls needs root, who sees system calls by tracepoints".into()));
     }
-    let is_running = args.running.is_given();
     let task = task(&args, variables)?;
     if args.output == Path::new("-") {
         return to_stdout(task, &options);

@@ -70,7 +70,6 @@ impl Session {
         // Every fault of the machine may ask for the lock of an address space.
         let shape = Shape { locks: None, ..shape };
         let mut session = Self { machine: Machine::now(shape.stack_bytes > 0), ..Self::default() };
-        (session.period, session.early_period) = (shape.period, shape.early_period);
         let mut pages = shape.ring_pages;
         session.buffers = loop {
             let open = |&cpu| CpuBuffer::open_timed(cpu, pages, &shape, &timer);
@@ -81,9 +80,7 @@ impl Session {
             }
         };
         session.timed = Some(Timed::new(timer, cost, pids));
-        session.cpu_hertz = shape.hertz(false);
-        session.sees_calls = shape.calls.is_some();
-        session.sees_flushes = shape.flushes.is_some();
+        session.takes(&shape, false);
         session.note(
             BPF,
             true,

@@ -91,7 +91,7 @@ fn seconds_are_those_of_recorded_faults() {
     for round in 1..=20 {
         let Some(measured) = each_ns(Sources::default()) else { return };
         least = [least[0].min(measured), least[1].min(recorded())];
-        if round >= 3 && (0.8..1.25).contains(&(least[0] / least[1])) {
+        if round >= 3 && (0.8..1.2).contains(&(least[0] / least[1])) {
             return;
         }
     }

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::Scene;
 use super::owner::{Marked, Owner};
 use super::ranges::Ranges;
 use crate::observation::{Call, Host, What};
@@ -328,14 +329,14 @@ impl Given {
     }
 }
 
-impl Given {
+impl Scene<'_> {
     /// What all calls gave back; `None` if calls were not recorded.
-    pub(crate) fn giving(&self, per_s: impl Fn(f64) -> f64) -> Option<Giving> {
-        let sum = |of: fn(&Caller) -> f64| self.givers.iter().map(of).sum::<f64>();
-        self.is_known.then(|| Giving {
+    pub(super) fn giving(&self) -> Option<Giving> {
+        let sum = |of: fn(&Caller) -> f64| self.given.givers.iter().map(of).sum::<f64>();
+        self.given.is_known.then(|| Giving {
             ns: sum(|giver| giver.ns as f64),
-            given_bytes_per_s: per_s(sum(|giver| giver.resident_bytes)),
-            taken_bytes_per_s: per_s(self.taken_bytes),
+            given_bytes_per_s: self.per_s(sum(|giver| giver.resident_bytes)),
+            taken_bytes_per_s: self.per_s(self.given.taken_bytes),
         })
     }
 }

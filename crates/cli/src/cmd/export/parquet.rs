@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::cmd::trace_file;
-use faultless_console::{Failure, Outcome, reason, sink::Sink};
+use faultless_console::{Failure, Outcome, encoded, reason, sink::Sink};
 use faultless_report::export::parquet::{Run, Table};
 use faultless_trace::measurement::Count;
 use faultless_trace::recording::Recording;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Where runs of many machines are told apart.
 #[derive(Debug, clap::Args)]
@@ -137,12 +136,9 @@ const UNKNOWN: &str = "unknown";
 /// `DIR/TABLE/date=2026-01-31/service=web/host=a/RUN.parquet`.
 fn path(folder: &Path, table: Table, parts: &[(&str, String)], run: &str) -> PathBuf {
     let mut path = folder.join(table.name());
-    path.extend(parts.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, PLAIN))));
+    path.extend(parts.iter().map(|(key, value)| format!("{key}={}", encoded(value))));
     path.join(format!("{run}.parquet"))
 }
-
-/// All of a name but these is percent-encoded in a path, as Hive, Spark and DuckDB decode it.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 #[cfg(test)]
 mod tests {
