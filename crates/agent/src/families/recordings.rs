@@ -8,6 +8,8 @@ use crate::count::Program;
 use crate::found::Recorded;
 use crate::identity::short;
 
+const BOUNDS: [&str; 2] = ["low", "high"];
+
 /// All of them. Programs that were not recorded have none.
 pub(super) fn of(recorded: &HashMap<Program, Recorded>) -> Vec<Family> {
     let all: Vec<(Labels, &Recorded)> =
@@ -19,24 +21,27 @@ pub(super) fn of(recorded: &HashMap<Program, Recorded>) -> Vec<Family> {
     let (mut shares, mut savings) = (Vec::new(), Vec::new());
     for (labels, Recorded { found, .. }) in &all {
         // A recording may have a mechanism twice, by different callers.
-        let (mut by_mechanism, mut by_cure) = (BTreeMap::<_, f64>::new(), BTreeMap::<_, f64>::new());
+        let (mut by_mechanism, mut by_cure) = (BTreeMap::<_, f64>::new(), BTreeMap::<_, [f64; 2]>::new());
         for mechanism in &found.mechanisms {
             *by_mechanism.entry(&mechanism.id).or_default() += mechanism.share;
             // The first cure with an estimate.
             let Some(cure) = mechanism.cures.iter().find(|cure| cure.saves_ns.high > 0.0) else { continue };
-            let share = cure.saves_ns.value / found.cpu_ns.max(1) as f64;
-            *by_cure.entry((&mechanism.id, short(&cure.how))).or_default() += share;
+            let sums = by_cure.entry((&mechanism.id, short(&cure.how))).or_default();
+            for (sum, ns) in sums.iter_mut().zip([cure.saves_ns.low, cure.saves_ns.high]) {
+                *sum += ns / found.cpu_ns.max(1) as f64;
+            }
         }
         shares.extend(by_mechanism.into_iter().map(|(id, share)| point(labels, &[("mechanism", id)], share)));
-        savings.extend(
-            by_cure
-                .into_iter()
-                .map(|((id, cure), share)| point(labels, &[("mechanism", id), ("cure", &cure)], share)),
-        );
+        for ((id, cure), ends) in by_cure {
+            savings.extend(BOUNDS.iter().zip(ends).map(|(&bound, share)| {
+                point(labels, &[("mechanism", id), ("cure", &cure), ("bound", bound)], share)
+            }));
+        }
     }
     let avoidable = all.iter().flat_map(|(labels, recorded)| {
-        let ends = recorded.found.avoidable.map(|point| [("low", point.low), ("high", point.high)]);
-        ends.into_iter().flatten().map(|(bound, share)| point(labels, &[("bound", bound)], share))
+        let ends = recorded.found.avoidable.map(|point| [point.low, point.high]);
+        let ends = ends.into_iter().flat_map(|ends| BOUNDS.into_iter().zip(ends));
+        ends.map(|(bound, share)| point(labels, &[("bound", bound)], share))
     });
     vec![
         gauge(

@@ -67,8 +67,8 @@ impl Scripted {
 
     /// Each recording finds one mechanism, and has a cure.
     pub(crate) fn of_one_mechanism(more: &[&str]) -> Self {
-        let around = |value| Interval { low: value, value, high: value };
-        let cure = Advised { how: "A=\"1\"".into(), saves_ns: around(5e8), ..Advised::default() };
+        let saves_ns = Interval { low: 4e8, value: 5e8, high: 6e8 };
+        let cure = Advised { how: "A=\"1\"".into(), saves_ns, ..Advised::default() };
         let found = Mechanism {
             id: "heap_top_trimmed".into(),
             share: 0.3,
@@ -114,7 +114,8 @@ fn what_a_recording_finds_becomes_metrics_of_its_program() {
         of("faultless_mechanism_cpu_share", &[mechanism, "program=", "service=", "cgroup="]),
         Some(0.6)
     );
-    assert_eq!(of("faultless_mechanism_saving_share", &[mechanism, r#"cure="A=\"1\"""#]), Some(0.5));
+    let saved = |bound| of("faultless_mechanism_saving_share", &[mechanism, r#"cure="A=\"1\"""#, bound]);
+    assert_eq!((saved(r#"bound="low""#), saved(r#"bound="high""#)), (Some(0.4), Some(0.6)));
     assert_eq!(of("faultless_avoidable_share", &["bound=\"low\""]), Some(0.6));
     assert_eq!(of("faultless_given_back_bytes_per_second", &[]), Some(3e6));
     assert_eq!(of("faultless_taken_again_bytes_per_second", &[]), Some(2e6));
