@@ -19,7 +19,7 @@ pub struct Statm {
 impl Statm {
     /// Opens it.
     pub fn open(pid: u32) -> Option<Self> {
-        File::open(format!("/proc/{pid}/statm")).ok().map(|file| Self { file })
+        File::open(format!("{}/statm", with_memory(pid))).ok().map(|file| Self { file })
     }
 
     /// Resident anonymous memory in bytes: resident minus file and shared pages. `None` once the memory is
@@ -65,7 +65,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// It has ended, and its parent has not waited for it yet.
+    /// It has ended, and its parent has not waited for it yet. Of a process: its first thread has ([`living`]).
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
@@ -145,6 +145,17 @@ fn numbers(folder: &str) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// A thread of the process that still runs. The first one may end before the others; then `/proc/PID` shows no memory.
+pub fn living(pid: u32) -> Option<u32> {
+    let lives = |tid: &u32| running(pid, Some(*tid)).is_some_and(|found| !found.stat.has_ended());
+    threads(pid).into_iter().find(lives)
+}
+
+/// The folder in which /proc shows the memory of a process.
+fn with_memory(pid: u32) -> String {
+    format!("/proc/{}", living(pid).unwrap_or(pid))
+}
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())
@@ -153,7 +164,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
 /// Largest resident set that a process had so far, from `/proc/PID/status`. `None` once its memory is gone.
 #[cfg(feature = "profiler")]
 pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
-    parse_peak(&read(&format!("/proc/{pid}/status"))?)
+    parse_peak(&read(&format!("{}/status", with_memory(pid)))?)
 }
 
 #[cfg(feature = "profiler")]
@@ -197,7 +208,7 @@ pub fn name(pid: u32, tid: u32) -> Option<String> {
 
 /// The command line of `pid`.
 pub fn command(pid: u32) -> Option<Vec<String>> {
-    let text = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let text = std::fs::read(format!("{}/cmdline", with_memory(pid))).ok()?;
     let words = text.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
@@ -229,7 +240,7 @@ pub struct Mapping {
 
 /// The mappings of `pid`; `None` without the right to see them.
 pub fn mappings(pid: u32) -> Option<Vec<Mapping>> {
-    Some(read(&format!("/proc/{pid}/maps"))?.lines().filter_map(parse_mapping).collect())
+    Some(read(&format!("{}/maps", with_memory(pid)))?.lines().filter_map(parse_mapping).collect())
 }
 
 /// `BEGIN-END rwxp OFFSET DEVICE INODE   NAME`.

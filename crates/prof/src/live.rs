@@ -192,7 +192,7 @@ impl Live {
     /// # Errors
     /// There is no such process, or it is a kernel thread; the text says which.
     pub fn of_process(pid: u32) -> Result<Self, String> {
-        let Some(found) = procfs::running(pid, None).filter(|found| !found.stat.has_ended()) else {
+        let Some(found) = procfs::running(pid, None).filter(|_| procfs::living(pid).is_some()) else {
             return Err(format!(
                 "process {pid}: there is none (any more); `faultless top` lists those that run"
             ));

@@ -354,7 +354,7 @@ impl Attached {
         }
         let tids: Vec<i32> = procfs::threads(pid).into_iter().map(|tid| tid as i32).collect();
         // A process that has ended stays in /proc until its parent waits for it.
-        if tids.is_empty() || stat.has_ended() {
+        if procfs::living(pid).is_none() {
             return Err(Failure::NoProcess(pid));
         }
         let command = procfs::command(pid).filter(|words| !words.is_empty());

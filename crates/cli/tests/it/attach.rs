@@ -99,6 +99,58 @@ fn one_of_several_processes_may_have_ended() {
 /// As process 1 of some virtual machines is. A mount stands for the missing right: in a place of its own another file
 /// lies over the mappings, and no read of that succeeds.
 #[test]
+fn a_process_whose_first_thread_has_ended_is_watched() {
+    if !wants::program("cc", "gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
+    std::fs::write(&source, FIRST_ENDS).unwrap();
+    assert!(
+        Command::new("cc").args(["-pthread", "-o"]).args([&program, &source]).status().unwrap().success()
+    );
+    let mut child = Command::new(&program).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+    let process = Faulting(child);
+    let has_ended = || faultless_os::procfs::stat(process.0.id()).unwrap().has_ended();
+    let begin = Instant::now();
+    while !has_ended() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "its first thread does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let Some(stat) = answer(&faultless(&["stat", "--json", "-p", &process.pid(), "--for", "500ms"])) else {
+        return;
+    };
+    assert!(faults(&stat) > 100, "{stat}");
+    assert!(stat["command"].to_string().contains("program"), "{stat}");
+    let shown = text(&faultless(&["top", "--once", "-p", &process.pid()]).stdout);
+    assert!(shown.lines().any(|line| line.trim_start().starts_with(&process.pid())), "{shown}");
+}
+
+/// Its second thread faults from the begin on.
+const FIRST_ENDS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static void *fault(void *unused) {
+    for (;;) {
+        void *block = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(block, 1, 1 << 20);
+        munmap(block, 1 << 20);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, fault, NULL);
+    puts("ready");
+    fflush(stdout);
+    pthread_exit(NULL);
+}
+"#;
+
+#[test]
 fn a_process_whose_mappings_cannot_be_read_is_watched_and_one_line_says_what_is_missing() {
     if !machine::root("only root can hide the mappings of a process") {
         return;

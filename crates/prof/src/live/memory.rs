@@ -58,11 +58,17 @@ impl Followed {
     /// What keeping pages would have saved of the last half minute's faults; `None` while too little was
     /// seen. `anonymous`: share of faults in anonymous memory, if known.
     pub(super) fn avoidable(&self, cpus: u32, anonymous: Option<f64>) -> Option<Point> {
-        avoidable(self.levels.iter().copied().collect(), cpus, anonymous)
+        let held_bytes = procfs::peak_rss_bytes(self.pid);
+        avoidable(self.levels.iter().copied().collect(), held_bytes, cpus, anonymous)
     }
 }
 
-fn avoidable(mut levels: Vec<Level>, cpus: u32, anonymous: Option<f64>) -> Option<Point> {
+fn avoidable(
+    mut levels: Vec<Level>,
+    held_bytes: Option<u64>,
+    cpus: u32,
+    anonymous: Option<f64>,
+) -> Option<Point> {
     let first = levels.first()?.faults;
     levels.iter_mut().for_each(|level| level.faults -= first);
     let faults = levels.last()?.faults;
@@ -71,7 +77,7 @@ fn avoidable(mut levels: Vec<Level>, cpus: u32, anonymous: Option<f64>) -> Optio
     let high_bytes = anonymous.unwrap_or(1.0) * page_bytes as f64;
     let growth = |_| Growth { low_bytes, high_bytes, fresh_share: 1.0 };
     let memory = |all_pages| Memory {
-        held_bytes: u64::MAX,
+        held_bytes: held_bytes.unwrap_or(u64::MAX),
         plateau: (None, None),
         levels: &levels,
         page_bytes,
@@ -110,9 +116,13 @@ mod tests {
 
     #[test]
     fn memory_that_comes_and_goes_is_avoidable_with_as_much_as_comes_and_goes() {
-        let point = avoidable(sawtooth(), 2, Some(1.0)).unwrap();
+        let point = avoidable(sawtooth(), None, 2, Some(1.0)).unwrap();
         assert!(point.low > 0.85 && point.high <= 1.0, "{point:?}");
         assert!((16 * MIB..=18 * MIB).contains(&point.keep_bytes), "{point:?}");
+        // Four hundred times in each interval.
+        let fast = |level: &Level| Level { faults: level.faults * 400, ..*level };
+        let point = avoidable(sawtooth().iter().map(fast).collect(), Some(120 * MIB), 2, Some(1.0)).unwrap();
+        assert!(point.keep_bytes <= 120 * MIB, "never more than it held: {point:?}");
     }
 
     #[test]
@@ -121,8 +131,8 @@ mod tests {
             .iter()
             .map(|level| Level { anon_bytes: level.faults * faultless_os::page::size() as u64, ..*level })
             .collect();
-        assert!(avoidable(grown, 2, Some(1.0)).unwrap().high < 0.01);
-        assert_eq!(avoidable(sawtooth()[..3].to_vec(), 2, Some(1.0)), None);
-        assert_eq!(avoidable(Vec::new(), 2, None), None);
+        assert!(avoidable(grown, None, 2, Some(1.0)).unwrap().high < 0.01);
+        assert_eq!(avoidable(sawtooth()[..3].to_vec(), None, 2, Some(1.0)), None);
+        assert_eq!(avoidable(Vec::new(), None, 2, None), None);
     }
 }

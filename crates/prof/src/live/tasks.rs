@@ -59,7 +59,9 @@ impl Tasks {
         let now: HashMap<u32, Running> = pids
             .into_iter()
             .filter_map(read)
-            .filter(|(_, found)| !found.stat.of_kernel && !found.stat.has_ended())
+            .filter(|&(pid, ref found)| {
+                !found.stat.of_kernel && (!found.stat.has_ended() || procfs::living(pid).is_some())
+            })
             .collect();
         let change = |(&pid, found): (&u32, &Running)| {
             changed((pid, pid), self.processes.get(&pid), found, self.has_read)
