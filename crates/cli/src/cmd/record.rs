@@ -109,7 +109,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let task = task(&args, variables)?;
     if args.output == Path::new("-") {
-        return to_stdout(task, &options);
+        return to_stdout(task, is_running, &options);
     }
     let part = PartFile::create(&args.output)?;
     let recorded = match record(task, &options, part.out()?) {
@@ -119,11 +119,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             return status::not_started(failure);
         }
     };
-    let code = match recorded.trouble {
-        // No program's status is passed on.
-        Some(_) if is_running => ExitCode::FAILURE,
-        _ => status::of(recorded.exit),
-    };
+    let code = code(&recorded, is_running);
     let path = match recorded.trouble {
         Some(_) if text::is_empty(&recorded) => part.discard(),
         Some(_) => part.path().to_owned(),
@@ -134,7 +130,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 }
 
 /// Records into standard output. What the program prints goes to standard error instead.
-fn to_stdout(task: Task, options: &Options) -> Outcome {
+fn to_stdout(task: Task, is_running: bool, options: &Options) -> Outcome {
     let stdout = std::io::stdout();
     if stdout.is_terminal() {
         return Err(Failure(
@@ -154,7 +150,15 @@ fn to_stdout(task: Task, options: &Options) -> Outcome {
         Err(failure) => return status::not_started(failure),
     };
     eprint!("{}", text::closing(&recorded, "-", options));
-    Ok(status::of(recorded.exit))
+    Ok(code(&recorded, is_running))
+}
+
+/// The status of the program, or whether a recording of a running one is whole.
+fn code(recorded: &Recorded, is_running: bool) -> ExitCode {
+    match recorded.trouble {
+        Some(_) if is_running => ExitCode::FAILURE,
+        _ => status::of(recorded.exit),
+    }
 }
 
 /// Records, with a line of progress on a terminal.
