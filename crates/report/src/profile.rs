@@ -12,6 +12,7 @@ mod page;
 mod section;
 mod sentence;
 mod tree;
+mod went;
 
 use std::iter;
 

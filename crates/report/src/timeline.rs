@@ -5,7 +5,7 @@
 //! every thread. Two timelines share one time scale, each from its own begin. It decides nothing.
 
 mod embed;
-mod groups;
+pub(crate) mod groups;
 
 use std::collections::BTreeSet;
 
@@ -208,7 +208,7 @@ fn in_words(timeline: &Timeline, parts: &Spent) -> String {
 }
 
 /// The parts that lives were spent on, and their names. Faults are shown if there were none, too.
-fn shown_parts(all: &Spent) -> impl Iterator<Item = (Part, &'static str)> {
+pub(crate) fn shown_parts(all: &Spent) -> impl Iterator<Item = (Part, &'static str)> {
     let parts = [
         (Part::Faults, "in faults"),
         (Part::Blocked, "blocked in faults"),

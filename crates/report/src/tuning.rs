@@ -49,3 +49,5 @@ pub(crate) const TOWER_FRAMES: usize = 4;
 /// Samples of the CPU clock in the fault path. With fewer a picture of the kernel says so: a third of 30 has an interval of 19
 /// to 51 % (Wilson).
 pub(crate) const KERNEL_SAMPLES: u64 = 30;
+/// Groups of threads in the picture that opens a page. Chosen: a screen has room for them and for what to do.
+pub(crate) const GROUPS_DRAWN: usize = 8;

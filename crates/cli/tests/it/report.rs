@@ -177,9 +177,14 @@ fn one_page_holds_everything_and_fetches_nothing() {
     let output = faultless("report --html", folder.path());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(folder.path().join("faultless-report.html")).unwrap();
-    for part in
-        ["By who touched", "By thread", "data:image/svg+xml", "Where the threads' time goes", "id=\"view\""]
-    {
+    for part in [
+        "Where the processor time went",
+        "By who touched",
+        "By thread",
+        "data:image/svg+xml",
+        "Where the threads' time goes",
+        "id=\"view\"",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     for outside in ["http://", "https://", "src=", "@import", "url("] {

@@ -1,4 +1,4 @@
-//! One page with everything about a recording: the answer, what to do, tables, flame graph, timeline, and the
+//! One page with everything about a recording: the answer, where the time went, what to do, tables, flame graph, timeline, and the
 //! curve of what is avoidable. It loads nothing.
 
 use base64::Engine;
@@ -10,7 +10,7 @@ use faultless_trace::findings::{Findings, Table};
 use faultless_trace::timeline::Timeline;
 use maud::{Markup, PreEscaped, html};
 
-use super::{section, sentence};
+use super::{section, sentence, went};
 use crate::flame::{self, Measure, Settings};
 use crate::palette::Palette;
 use crate::stat::{kernel_lines, verdict_lines};
@@ -39,6 +39,7 @@ pub fn html(run: &Run, findings: &Findings, filter: &Filter) -> String {
                 details { summary { "Notes" } @for note in &findings.notes { p.faint { (plain(note)) } } }
             }
         }
+        (went::picture(&timeline, findings))
         (mechanisms(findings))
         @for one in &findings.tables { (table(findings, one)) }
         (flame_graph(run))
@@ -53,7 +54,7 @@ pub fn html(run: &Run, findings: &Findings, filter: &Filter) -> String {
         (timeline::picture(&shown))
     };
     // The page's own styles come last: the timeline's own page is as wide as the screen.
-    let styles = timeline::STYLE.to_owned() + STYLES;
+    let styles = timeline::STYLE.to_owned() + STYLES + went::STYLE;
     frame::document("faultless report", &styles, &body)
 }
 

@@ -8,16 +8,16 @@ use faultless_trace::timeline::{Spent, Timeline};
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// The name of its threads; numbers that differ are stars.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Indices into [`Timeline::lanes`].
-    pub(super) lanes: Vec<usize>,
+    pub(crate) lanes: Vec<usize>,
 }
 
 impl Group {
     /// Life, faults, and what the life was spent on.
-    pub(super) fn sums(&self, timeline: &Timeline) -> (u64, Spent) {
+    pub(crate) fn sums(&self, timeline: &Timeline) -> (u64, Spent) {
         let lanes = || self.lanes.iter().map(|&lane| &timeline.lanes[lane]);
         let faults: f64 = lanes().map(|lane| lane.fault_count).sum();
         (faults.round() as u64, lanes().map(|lane| lane.spent()).sum())
@@ -25,7 +25,7 @@ impl Group {
 }
 
 /// All rows: single threads in the order of their lanes, then those of one name.
-pub(super) fn groups(timeline: &Timeline) -> Vec<Group> {
+pub(crate) fn groups(timeline: &Timeline) -> Vec<Group> {
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (index, lane) in timeline.lanes.iter().enumerate() {
