@@ -36,12 +36,13 @@ const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/shar
                            faultless completions fish >~/.config/fish/completions/faultless.fish";
 
 const ORDER: &str = "\
-IN THIS ORDER
-  faultless doctor                          what page faults cost here, and what to change
+BEGIN WITH
+  faultless advise -- python3 script.py     which cure helps, and by how much
+THEN
+  faultless run -- python3 script.py        the same program with its large blocks from the pool
   faultless stat -- python3 script.py       how many faults, what they cost, how many are avoidable
   faultless record -- python3 script.py     who takes them; `faultless report` shows the call sites
-  faultless advise -- python3 script.py     which cure helps, and by how much
-  faultless run -- python3 script.py        the same program with its large blocks from the pool";
+  faultless doctor                          what page faults cost here, and what to change";
 
 /// Find, measure and remove the time that programs lose to page faults.
 #[derive(Debug, Parser)]
@@ -103,9 +104,14 @@ fn pid(word: &str) -> Result<u32, String> {
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
     match words.get(1).filter(|word| run::find(word).is_ok()) {
         Some(word) if Args::command().find_subcommand(word).is_none() => {
-            let word = word.to_string_lossy();
+            let all = words[1..].iter().map(|word| word.to_string_lossy());
+            // A word with a NUL, which no command line has, can't be quoted.
+            let quoted =
+                all.map(|word| shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into));
             Err(Failure(format!(
-                "{word}: a program, not a verb; `faultless advise -- {word}` finds what cures its page faults"
+                "{}: a program, not a verb; `faultless advise -- {}` finds what cures its page faults",
+                word.to_string_lossy(),
+                quoted.collect::<Vec<_>>().join(" ")
             )))
         }
         _ => faultless_console::parse(words),
