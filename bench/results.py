@@ -427,16 +427,25 @@ def readme_cost():
 
 
 def screen_advise():
-    """The first lines of what `advise` printed: the answer, the first mechanism, the first runs."""
+    """The first lines of what `advise` printed: the answer, the first mechanism with its first cure, the first runs."""
     parts = newest("screens")[0].text("advise.txt").lstrip("\n").split("\n\n")
-    shown = [parts[0].splitlines()[0] + "\n...", parts[1].split("\n   2 ")[0] + "\n...", "\n".join(parts[2].splitlines()[:4])]
-    return "```text\n" + "\n\n".join(shown) + "\n...\n```\n"
+    first = "      cure ".join(parts[1].split("\n   2 ")[0].split("      cure ")[:2]).rstrip("\n")
+    shown = [parts[0].splitlines()[0] + "\n...\n" + first + "\n...", "\n".join(parts[2].splitlines()[:4])]
+    return "```text\n" + "\n".join(shown) + "\n```\n"
+
+
+def screen_timeline():
+    """The picture of the same program: without the pool, and with it."""
+    folder = newest("screens", "timeline-light.png")[0]
+    light, dark = (folder.picture(f"timeline-{scheme}.png") for scheme in ("light", "dark"))
+    return (f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+            f'<img src="{light}" alt="Two timelines: faults take most of the time; with the pool, hardly any"></picture>\n')
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
     run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, fleet, fleet_takes, grep_queries, grep_random, grep_service,
     threads, grep_threads, phases,
-    kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, screen_advise)}
+    kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, screen_advise, screen_timeline)}
 
 
 def block(name):

@@ -36,6 +36,11 @@ class Folder:
         self.used.add(f"{self.path}/{name}")
         return "\n".join(record.lines(f"{record.ROOT}/{self.path}/{name}"))
 
+    def picture(self, name):
+        """Where it lies."""
+        self.used.add(f"{self.path}/{name}")
+        return f"{self.path}/{name}"
+
     def json(self, name):
         return json.loads(self.text(name))
 
