@@ -78,7 +78,8 @@ impl Program {
     /// The command that starts it: the file beside this program, else the one on PATH.
     pub fn command(&self) -> Command {
         // Without /proc a program knows its own file only by the path that it was started with.
-        let started = || Some(PathBuf::from(std::env::args_os().next()?)).filter(|own| own.components().count() > 1);
+        let started =
+            || Some(PathBuf::from(std::env::args_os().next()?)).filter(|own| own.components().count() > 1);
         let own = std::env::current_exe().ok().or_else(started);
         let beside = own.map(|own| own.with_file_name(self.file)).filter(|file| file.exists());
         let mut command = Command::new(beside.unwrap_or_else(|| self.file.into()));

@@ -155,7 +155,9 @@ fn the_c_library_of_musl_is_named() {
     if !machine::recorder() {
         return;
     }
-    let Some(program) = compile_with("musl-gcc", "mechanisms.c", &["-pthread", "-fno-builtin"]) else { return };
+    let Some(program) = compile_with("musl-gcc", "mechanisms.c", &["-pthread", "-fno-builtin"]) else {
+        return;
+    };
     let (findings, _) = reported(&[program.to_str().unwrap(), "heap_top", "30"], &[]);
     assert_eq!(findings["heaps"][0]["name"], "musl", "{:#}", findings["heaps"]);
 }

@@ -49,16 +49,20 @@ fn run(before: &[&str], script: &str, words: &[&str], folder: &Path) -> Output {
 /// Runs every verb in a place. All that is wrong.
 fn wrong(before: &[&str], (place, script): (&str, &str)) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    let out = faultless(&["record", "-o", "old.trace", "--", "ls", "/"]).current_dir(&folder).output().unwrap();
+    let out =
+        faultless(&["record", "-o", "old.trace", "--", "ls", "/"]).current_dir(&folder).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     let tried = VERBS.iter().map(|(words, works)| (words, works, run(before, script, words, folder.path())));
     let is_right = |works: i32, out: &Output| {
         let said = text(&out.stderr);
-        let refuses = out.status.code() == Some(2) && said.lines().count() == 1 && said.starts_with("faultless: ");
+        let refuses =
+            out.status.code() == Some(2) && said.lines().count() == 1 && said.starts_with("faultless: ");
         (out.status.code() == Some(works) || refuses) && !said.contains("panicked")
     };
     let wrong = tried.filter(|(_, works, out)| !is_right(**works, out));
-    wrong.map(|(words, _, out)| format!("{place}: {words:?}: {}: {}", out.status, text(&out.stderr))).collect()
+    wrong
+        .map(|(words, _, out)| format!("{place}: {words:?}: {}: {}", out.status, text(&out.stderr)))
+        .collect()
 }
 
 #[test]

@@ -115,6 +115,10 @@ fn a_container_of_docker_gets_the_counts_and_the_one_setting_that_gives_the_rest
         let out = place.run(&[&denies, &[FAULTLESS], words].concat());
         let said = text(&out.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(out.status.code(), Some(status), "{words:?}: {said}");
-        assert_eq!(said.matches("start the container with --cap-add=PERFMON").count(), settings, "{words:?}: {said}");
+        assert_eq!(
+            said.matches("start the container with --cap-add=PERFMON").count(),
+            settings,
+            "{words:?}: {said}"
+        );
     }
 }
