@@ -25,7 +25,8 @@ const SHELLS: [(&str, &str); 6] = [
     ("on a dumb terminal", "export TERM=dumb LANG=C COLUMNS=1"),
     ("without standard files", "exec <&- >&-"),
     ("with few descriptors", "ulimit -n 16"),
-    ("with a small stack", "ulimit -s 256"),
+    // A build without optimizations takes more to read its words than the 128 KiB that an optimized one needs.
+    ("with a small stack", "ulimit -s 1024"),
 ];
 
 /// Words of a verb, and the status of a run that works.

@@ -112,7 +112,7 @@ fn a_container_of_docker_gets_the_counts_and_the_one_setting_that_gives_the_rest
         (&["run", "--", "./faults", "touch", "8000"], 0, 0),
         (&["top", "--once", "-d", "0.3"], 0, 0),
     ] {
-        let out = place.run(&[&denies, &[FAULTLESS], words].concat());
+        let out = place.run(&[&denies[..], &[FAULTLESS], words].concat());
         let said = text(&out.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(out.status.code(), Some(status), "{words:?}: {said}");
         assert_eq!(
