@@ -20,7 +20,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
-BLOCK = re.compile(r"^(?:<!-- ([a-z ]+): (.*?) -->\n)?```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:<!-- ([a-z ]+): ([^\n]*) -->\n)?```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 FLEET = "python/faultless_fleet/README.md"
 # Between what two blocks print.
 MARK = "\x1e"
