@@ -65,6 +65,10 @@ fn main() {
     for name in NOT_INHERITED {
         command.env_remove(name);
     }
+    if target.contains("musl") {
+        // Else programs of musl are static, and a library can't be.
+        command.env("RUSTFLAGS", "-C target-feature=-crt-static");
+    }
     command.env("CFLAGS", format!("{} {MIMALLOC}", env::var("CFLAGS").unwrap_or_default()));
     println!("cargo:rerun-if-env-changed=CFLAGS");
     let status = command.status().expect("cargo can be started again");

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent.parent
 
 
 def programs():
-    for document in (HERE / "README.md", HERE.parent / "README.md"):
+    for document in (HERE / "README.md", HERE.parent / "README.md", HERE.parent / "docs/guide.md"):
         if document.exists():
             for rest in document.read_text().split("```python\n")[1:]:
                 yield rest.split("```")[0]

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{Failure, Outcome, reason};
@@ -76,7 +77,10 @@ impl Program {
 
     /// The command that starts it: the file beside this program, else the one on PATH.
     pub fn command(&self) -> Command {
-        let own = std::env::current_exe().ok();
+        // Without /proc a program knows its own file only by the path that it was started with.
+        let started =
+            || Some(PathBuf::from(std::env::args_os().next()?)).filter(|own| own.components().count() > 1);
+        let own = std::env::current_exe().ok().or_else(started);
         let beside = own.map(|own| own.with_file_name(self.file)).filter(|file| file.exists());
         let mut command = Command::new(beside.unwrap_or_else(|| self.file.into()));
         command.arg0(self.name);

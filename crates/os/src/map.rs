@@ -248,11 +248,11 @@ pub fn address_space_limit() -> Option<usize> {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().filter_map(limit).min()
 }
 
-/// A soft limit of this process; `None` is unlimited or unknown.
-pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
+/// A soft limit of this process; `None` is unlimited or unknown. The C libraries differ in the sign of the resource.
+pub(crate) fn limit(resource: impl Into<i64>) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is valid for one rlimit.
-    let answer = unsafe { call!(libc::SYS_prlimit64, 0, resource, 0, &raw mut limit) };
+    let answer = unsafe { call!(libc::SYS_prlimit64, 0, resource.into(), 0, &raw mut limit) };
     (answer == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 

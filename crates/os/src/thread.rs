@@ -286,7 +286,8 @@ impl Quiet {
 /// SCHED_BATCH (2.6.16): waking up never preempts a running thread. It also leaves a real-time policy
 /// inherited from the creator. If it is refused, the thread is an ordinary one.
 fn yield_to_the_running() {
-    let parameter = libc::sched_param { sched_priority: 0 };
+    // The kernel's struct sched_param is its priority alone.
+    let parameter: libc::c_int = 0;
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
     unsafe { call!(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
 }

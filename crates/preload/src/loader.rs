@@ -81,7 +81,8 @@ pub(crate) fn find() {
     OPEN.store(if found.is_null() { refuse_to_open as *mut c_void } else { found }, Release);
     owner::forget_error();
     if !owner::is_passive() {
-        OPEN_FLAGS.store(!libc::RTLD_DEEPBIND, Relaxed);
+        // RTLD_DEEPBIND, which musl's headers lack.
+        OPEN_FLAGS.store(!0x8, Relaxed);
     }
 }
 

@@ -64,7 +64,8 @@ pub fn of_file(name: &str, file: &File) -> Vec<Mark> {
     if image.is_static {
         add(Mark::STATIC, None, None);
     }
-    if short.starts_with("ld-musl") {
+    // Its loader and its library are one file, with the name of the one or of the other.
+    if short.starts_with("ld-musl") || is_c && constants.has("musl libc (") {
         add("musl", None, None);
     } else if is_c && constants.has("GNU C Library") || image.is_static && constants.has("GLIBC_TUNABLES") {
         add("glibc", constants.after("release version "), None);

@@ -16,7 +16,8 @@ pub(crate) fn remedy(error: Error) -> String {
         }
         // The kernel refuses with EACCES. Seccomp profiles of containers answer EPERM, even to root.
         std::io::ErrorKind::PermissionDenied if error.errno == 1 => format!(
-            "{error}; a sandbox forbids the call: allow perf_event_open in its seccomp profile, or give the container CAP_PERFMON"
+            "{error}; a sandbox forbids the call: start the container with --cap-add=PERFMON, or allow perf_event_open in its \
+             seccomp profile"
         ),
         std::io::ErrorKind::PermissionDenied => format!(
             "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to {enough} (a \

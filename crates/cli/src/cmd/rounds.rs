@@ -10,10 +10,11 @@ mod output;
 mod warm;
 
 use std::ffi::OsString;
-use std::io::{Read, Seek, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::process::ExitCode;
 
-use faultless_console::{Failure, INTERRUPTED, Outcome};
+use faultless_console::{Failure, INTERRUPTED, Outcome, reason};
 use faultless_os::spawn;
 use faultless_prof::{Options, Recorded, Request, Sources, Task};
 use faultless_trace::observation::{Exit, Observation};
@@ -158,11 +159,21 @@ impl Engine {
     }
 }
 
+/// A file that is gone with its last descriptor: in the folder of temporary files, or in memory if that can't be written.
+fn unnamed_file() -> io::Result<File> {
+    let named = |refused| {
+        let folder = std::env::temp_dir();
+        let why = reason(&refused);
+        io::Error::other(format!("{}: {why}; name a folder that can be written in TMPDIR", folder.display()))
+    };
+    tempfile::tempfile().or_else(|refused| tempfile::tempfile_in("/dev/shm").map_err(|_| named(refused)))
+}
+
 /// What `record` writes, read back whole, and how the program ended.
 pub(super) fn recorded(
     record: impl FnOnce(Box<dyn Write>) -> Result<Recorded, faultless_prof::Failure>,
 ) -> Result<(Exit, Recording), Stop> {
-    let mut file = tempfile::tempfile()?;
+    let mut file = unnamed_file()?;
     let recorded = record(Box::new(file.try_clone()?)).map_err(Stop::NotStarted)?;
     recorded.trouble.map_or(Ok(()), Err)?;
     let mut bytes = Vec::new();

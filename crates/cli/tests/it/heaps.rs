@@ -149,3 +149,15 @@ fn settings_of_a_child_are_its_own() {
     let is_set = heaps.any(|heap| heap["name"] == "glibc" && heap["settings"][0] == tunables);
     assert!(is_set, "{:#}", findings["heaps"]);
 }
+
+#[test]
+fn the_c_library_of_musl_is_named() {
+    if !machine::recorder() {
+        return;
+    }
+    let Some(program) = compile_with("musl-gcc", "mechanisms.c", &["-pthread", "-fno-builtin"]) else {
+        return;
+    };
+    let (findings, _) = reported(&[program.to_str().unwrap(), "heap_top", "30"], &[]);
+    assert_eq!(findings["heaps"][0]["name"], "musl", "{:#}", findings["heaps"]);
+}

@@ -31,6 +31,7 @@ mod locks;
 mod machine;
 mod man;
 mod output;
+mod places;
 mod programs;
 mod record;
 mod report;

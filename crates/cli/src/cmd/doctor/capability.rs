@@ -86,7 +86,7 @@ fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
             format!("{root}, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
         }
         Some(_) if error.errno == EPERM || host.seccomp == Some(true) => {
-            "a seccomp profile that allows perf_event_open (containers: --cap-add PERFMON, or another profile)".into()
+            "a container with --cap-add=PERFMON, or a seccomp profile that allows perf_event_open".into()
         }
         Some(_) => format!("{} or CAP_PERFMON", root(host)),
     }

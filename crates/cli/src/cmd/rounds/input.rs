@@ -32,7 +32,7 @@ impl Input {
         if file.metadata()?.file_type() == File::open("/dev/null")?.metadata()?.file_type() {
             return Ok(Self::Null);
         }
-        let mut spool = tempfile::tempfile()?;
+        let mut spool = super::unnamed_file()?;
         let (done, waiting) = std::sync::mpsc::channel::<()>();
         std::thread::spawn(move || {
             if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {

@@ -5,7 +5,7 @@ use super::*;
 
 /// The error that the call returns, and the message about it.
 const REFUSALS: [(&str, &str); 3] = [
-    ("1", "allow perf_event_open in its seccomp profile"),
+    ("1", "start the container with --cap-add=PERFMON"),
     ("13", "kernel.perf_event_paranoid is"),
     ("38", "the kernel lacks perf events or a sandbox hides them"),
 ];
@@ -94,4 +94,31 @@ fn the_live_view_the_doctor_and_the_adviser_say_what_they_lack() {
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     assert!(said.contains("no time single faults of user mode: perf_event_open()"), "{said}");
     assert!(said.contains("seccomp profile"), "{said}");
+}
+
+/// One line names one setting of the container; what needs no perf events works without it.
+#[test]
+fn a_container_of_docker_gets_the_counts_and_the_one_setting_that_gives_the_rest() {
+    let Some(place) = Place::with(&["denies", "faults"]) else { return };
+    let denies = ["./denies", "docker"];
+    let (stat, status) = place.stat(&denies, FAULTLESS, &["./faults", "touch", "8000"]);
+    assert_eq!(status, Some(0));
+    assert_counts(&stat, 8000, 1500);
+    assert!(stat["time"]["seconds"]["low"].as_f64().unwrap() > 0.0, "{stat}");
+    for (words, status, settings) in [
+        (&["stat", "--", "./faults", "touch", "8000"][..], 0, 1),
+        (&["record", "--", "true"], 2, 1),
+        (&["check", "--update", "-r", "1", "--", "./faults", "touch", "8000"], 0, 1),
+        (&["run", "--", "./faults", "touch", "8000"], 0, 0),
+        (&["top", "--once", "-d", "0.3"], 0, 0),
+    ] {
+        let out = place.run(&[&denies[..], &[FAULTLESS], words].concat());
+        let said = text(&out.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(out.status.code(), Some(status), "{words:?}: {said}");
+        assert_eq!(
+            said.matches("start the container with --cap-add=PERFMON").count(),
+            settings,
+            "{words:?}: {said}"
+        );
+    }
 }
