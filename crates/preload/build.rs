@@ -1,5 +1,7 @@
 //! How the interposer, and the allocator behind it, are linked. Every interposed process pays for its pages and relocations.
 //!
+//! Out: linker arguments, and the folder of the sources, from which the build script of `cli` builds this crate.
+//!
 //! Code and constants are one mapping. No page becomes read-only after relocation, because the pointers to the next
 //! malloc are in writable memory anyway. GNU ld is preferred: it drops the standard library's panic machinery, which
 //! nothing calls (a fifth of the size, a sixth of the relocations). lld keeps it for the unwind tables.
@@ -18,6 +20,7 @@ pub(crate) fn main() {
     if asked.status().is_ok_and(|status| status.success()) {
         println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
     }
+    println!("cargo:folder={}", std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
 }
