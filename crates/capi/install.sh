@@ -27,6 +27,7 @@ minor=${minor%%.*}
 private='pthread dl m'
 # A program linked by pkg-config finds the library at run time too, unless it lies where the loader looks anyway. Packagers
 # (DESTDIR) have rules of their own.
+# shellcheck disable=SC2016 # for pkg-config
 rpath=' -Wl,-rpath,${libdir}'
 case ${DESTDIR:-}:$prefix in
     :/usr | :/usr/ | ?*:*) rpath= ;;
@@ -42,7 +43,8 @@ mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/faultless"
 cp "$here/include/faultless.h" "$here/include/faultless.hpp" "$to/include/"
 cp "$archive" "$to/lib/libfaultless.a"
 # nodelete: its fork handlers stay until the process ends.
-"${CC:-cc}" -shared -o "$to/lib/libfaultless.so.$version" -Wl,-soname,"libfaultless.so.$major" -Wl,-z,nodelete \
+# shellcheck disable=SC2086 # a compiler with its flags
+${CC:-cc} -shared -o "$to/lib/libfaultless.so.$version" -Wl,-soname,"libfaultless.so.$major" -Wl,-z,nodelete \
     -Wl,--version-script="$here/faultless.map" -Wl,--gc-sections -Wl,-O1 -s \
     -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -lpthread -ldl -lm
 ln -sf "libfaultless.so.$version" "$to/lib/libfaultless.so.$major"
