@@ -45,7 +45,7 @@ cp "$archive" "$to/lib/libfaultless.a"
 # nodelete: its fork handlers stay until the process ends.
 # shellcheck disable=SC2086 # a compiler with its flags
 ${CC:-cc} -shared -o "$to/lib/libfaultless.so.$version" -Wl,-soname,"libfaultless.so.$major" -Wl,-z,nodelete \
-    -Wl,--version-script="$here/faultless.map" -Wl,--gc-sections -Wl,-O1 -s \
+    -Wl,--version-script="$here/faultless.map" -Wl,--gc-sections -s \
     -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -lpthread -ldl -lm
 ln -sf "libfaultless.so.$version" "$to/lib/libfaultless.so.$major"
 ln -sf "libfaultless.so.$major" "$to/lib/libfaultless.so"
