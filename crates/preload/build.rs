@@ -8,17 +8,18 @@
 
 #![allow(clippy::print_stdout)]
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 pub(crate) fn main() {
-    for argument in ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,--build-id=none"] {
+    for argument in ["-Wl,-z,norelro", "-Wl,--build-id=none"] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
     let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
-    let mut asked = Command::new(linker);
-    asked.args(["-fuse-ld=bfd", "-Wl,--version"]).stdout(Stdio::null()).stderr(Stdio::null());
-    if asked.status().is_ok_and(|status| status.success()) {
+    let asked = Command::new(linker).args(["-fuse-ld=bfd", "-Wl,--version"]).output();
+    // Zig takes the flag and links with lld, which separates no code and refuses to be told so.
+    if asked.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).starts_with("GNU ld")) {
         println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-z,noseparate-code");
     }
     println!("cargo:folder={}", std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed=build.rs");
