@@ -5,7 +5,7 @@
 #     crates/capi/install.sh [PREFIX [PROFILE]]
 #
 # PROFILE is a cargo profile; the default, preload, is the optimised one without unwinding. DESTDIR is honoured, for packagers;
-# cargo's variables (CARGO_TARGET_DIR, CARGO_BUILD_TARGET, CARGO_NET_OFFLINE, ...) as well.
+# cargo's variables (CARGO_TARGET_DIR, CARGO_BUILD_TARGET, CARGO_NET_OFFLINE, ...) as well. CC links the shared library.
 set -eu
 
 prefix=${1:-/usr/local}
@@ -14,20 +14,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 to=${DESTDIR:-}$prefix
 cargo=${CARGO:-cargo}
 
-# The libraries' paths are cargo's to tell: it prints them as JSON.
+# The library's path is cargo's to tell: it prints it as JSON.
 artifacts=$("$cargo" build --package faultless-capi --profile "$profile" --manifest-path "$here/Cargo.toml" \
-    --message-format json-render-diagnostics)
-artifact() {
-    printf '%s\n' "$artifacts" | sed -n "s/.*\"\([^\"]*libfaultless\.$1\)\".*/\1/p" | tail -n 1
-}
+    --config "$here/../preload/profile.toml" --message-format json-render-diagnostics)
+archive=$(printf '%s\n' "$artifacts" | sed -n 's/.*"\([^"]*libfaultless\.a\)".*/\1/p' | tail -n 1)
 version=$("$cargo" pkgid --manifest-path "$here/Cargo.toml" | sed 's/.*[#@]//')
 major=${version%%.*}
 minor=${version#*.}
 minor=${minor%%.*}
-# What a static library of Rust needs besides itself, on Linux: rustc --print native-static-libs.
-private='gcc_s pthread dl m c'
+# What the archive needs besides what every C compiler links (rustc --print native-static-libs): the unwinder and the C library
+# are among the latter, in a static program too.
+private='pthread dl m'
 # A program linked by pkg-config finds the library at run time too, unless it lies where the loader looks anyway. Packagers
 # (DESTDIR) have rules of their own.
+# shellcheck disable=SC2016 # for pkg-config
 rpath=' -Wl,-rpath,${libdir}'
 case ${DESTDIR:-}:$prefix in
     :/usr | :/usr/ | ?*:*) rpath= ;;
@@ -41,8 +41,12 @@ fill() {
 
 mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/faultless"
 cp "$here/include/faultless.h" "$here/include/faultless.hpp" "$to/include/"
-cp "$(artifact a)" "$to/lib/libfaultless.a"
-cp "$(artifact so)" "$to/lib/libfaultless.so.$version"
+cp "$archive" "$to/lib/libfaultless.a"
+# nodelete: its fork handlers stay until the process ends.
+# shellcheck disable=SC2086 # a compiler with its flags
+${CC:-cc} -shared -o "$to/lib/libfaultless.so.$version" -Wl,-soname,"libfaultless.so.$major" -Wl,-z,nodelete \
+    -Wl,--version-script="$here/faultless.map" -Wl,--gc-sections -s \
+    -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -lpthread -ldl -lm
 ln -sf "libfaultless.so.$version" "$to/lib/libfaultless.so.$major"
 ln -sf "libfaultless.so.$major" "$to/lib/libfaultless.so"
 fill faultless.pc.in lib/pkgconfig/faultless.pc

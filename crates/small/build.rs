@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
-#[path = "../preload/build.rs"]
+// A link to the interposer's build script; a published crate has a copy.
 mod interposer;
 
 /// What `calls`, `fork` and `region` define for mimalloc.

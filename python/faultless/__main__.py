@@ -1,8 +1,10 @@
 """python -m faultless run [script.py | -m module] [arguments]: run a program with its large blocks from the pool.
 
-With the `faultless` command on PATH, all large blocks of the process come from the pool. Without it, NumPy's arrays do.
+With the `faultless` command, of this package or on PATH, all large blocks of the process come from the pool. Without it,
+NumPy's arrays do.
 """
 
+import importlib.metadata
 import importlib.util
 import os
 import runpy
@@ -21,6 +23,13 @@ def refuse(reason):
     sys.exit(2)
 
 
+def own_command():
+    """The program that the wheel brought. A package that pip built from a checkout has none."""
+    files = importlib.metadata.files("faultless") or []
+    own = [file.locate() for file in files if (file.parent.name, file.name) == ("bin", "faultless")]
+    return os.path.realpath(own[0]) if own else None
+
+
 def run_here(arguments):
     """Runs a script or a module in this interpreter, with NumPy on the pool."""
     import faultless
@@ -36,9 +45,9 @@ def run_here(arguments):
 
     try:
         faultless.use_for_numpy()
-        say("no faultless command on PATH: only NumPy's arrays come from the pool")
+        say("no faultless command: only NumPy's arrays come from the pool")
     except ImportError as error:
-        say(f"no faultless command on PATH and no NumPy to change: the program runs as it is ({error})")
+        say(f"no faultless command and no NumPy to change: the program runs as it is ({error})")
     if is_module:
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
@@ -57,7 +66,7 @@ def main(arguments):
     if arguments[:1] != ["run"] or len(program) < 1 + is_module or (program[0].startswith("-") and not is_module):
         print(USAGE, file=sys.stderr)
         sys.exit(2)
-    command = shutil.which("faultless")
+    command = own_command() or shutil.which("faultless")
     if command:
         os.execv(command, [command, "run", "--", sys.executable, *program])
     run_here(program)

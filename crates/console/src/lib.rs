@@ -4,6 +4,10 @@
 //! In: words, a report, an error. Out: text on stdout or stderr, a file that appears whole, an exit status.
 //!
 //! It knows no verb and measures nothing.
+//!
+//! ```
+//! assert_eq!(faultless_console::span("200ms").unwrap().as_millis(), 200);
+//! ```
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -9,6 +9,11 @@
 //! checksum, is a violation.
 //!
 //! It does not draw (`report`) or print. It knows what a document says ([`claim`]), but not the document.
+//!
+//! ```
+//! use faultless_lab::experiments;
+//! assert_eq!(experiments::find("pipeline").unwrap().name(), "chunks"); // by its document's name
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cell;

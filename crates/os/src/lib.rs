@@ -4,6 +4,14 @@
 //! length. Nothing here allocates unless its documentation says so, because the interposer runs on it.
 //!
 //! It does not hold policies (`pool`), interpret (`trace`) or print (`cli`).
+//!
+//! ```
+//! let len = faultless_os::page::size();
+//! let start = faultless_os::map::anonymous(len)?;
+//! // SAFETY: it was mapped above, and nothing uses it.
+//! unsafe { faultless_os::map::release(start, len) }?;
+//! # Ok::<(), faultless_os::Error>(())
+//! ```
 
 pub mod activity;
 pub mod advise;

@@ -6,6 +6,13 @@
 //! executed is an error.
 //!
 //! It does not correct, scale, classify (`trace`) or print.
+//!
+//! ```no_run
+//! let request = faultless_prof::Request { command: vec!["true".into()], ..Default::default() };
+//! let stat = faultless_trace::Stat::from_observation(&faultless_prof::observe(request)?);
+//! println!("{} faults", stat.faults());
+//! # Ok::<(), faultless_prof::Failure>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod address_space;

@@ -12,7 +12,6 @@ mod fork;
 mod limit;
 mod region;
 #[cfg(panic = "abort")]
-#[path = "../../preload/src/unwind.rs"]
 mod unwind;
 
 use core::ffi::{CStr, c_char, c_int, c_void};

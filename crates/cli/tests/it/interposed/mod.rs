@@ -141,15 +141,18 @@ fn failing_interposer() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failing");
+        let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload");
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile", "preload", "--package", "faultless-preload"])
+            .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "preload"])
             .args(["--features", "inject-failures"])
             .arg("--manifest-path")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"))
+            .arg(preload.join("Cargo.toml"))
+            .arg("--config")
+            .arg(preload.join("profile.toml"))
+            // Its speed does not matter.
+            .args(["--config", "profile.preload.lto='off'"])
             .arg("--target-dir")
             .arg(&target)
-            // Its speed does not matter.
-            .env("CARGO_PROFILE_PRELOAD_LTO", "off")
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .status()
