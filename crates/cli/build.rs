@@ -105,7 +105,8 @@ fn workspace(out_dir: &Path, preload: &Path, small: &Path) -> PathBuf {
     for (folder, name) in [(preload, "preload"), (small, "small")] {
         symlink(folder, root.join(name)).expect("cargo's output folder takes links");
     }
-    let mut manifest = "[workspace]\nmembers = [\"preload\", \"small\"]\nresolver = \"3\"\n\n[patch.crates-io]\n".to_owned();
+    let mut manifest =
+        "[workspace]\nmembers = [\"preload\", \"small\"]\nresolver = \"3\"\n\n[patch.crates-io]\n".to_owned();
     for name in ["faultless-os", "faultless-pool"] {
         let beside = preload.with_file_name(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
         if beside.exists() {

@@ -30,12 +30,9 @@ def own_command():
     return os.path.realpath(own[0]) if own else None
 
 
-def run_here(arguments):
-    """Runs a script or a module in this interpreter, with NumPy on the pool."""
-    import faultless
-
-    is_module = arguments[0] == "-m"
-    if is_module:
+def check(arguments):
+    """Refuses a script or a module that is not there."""
+    if arguments[0] == "-m":
         sys.path[0] = os.getcwd()
         # Checks only the package of a module, because a check of the module would import the package.
         if importlib.util.find_spec(arguments[1].partition(".")[0]) is None:
@@ -43,12 +40,17 @@ def run_here(arguments):
     elif not os.path.exists(arguments[0]):
         refuse(f"no such script: {arguments[0]}; check the spelling or give its path")
 
+
+def run_here(arguments):
+    """Runs a script or a module in this interpreter, with NumPy on the pool."""
+    import faultless
+
     try:
         faultless.use_for_numpy()
         say("no faultless command: only NumPy's arrays come from the pool")
     except ImportError as error:
         say(f"no faultless command and no NumPy to change: the program runs as it is ({error})")
-    if is_module:
+    if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
@@ -66,6 +68,7 @@ def main(arguments):
     if arguments[:1] != ["run"] or len(program) < 1 + is_module or (program[0].startswith("-") and not is_module):
         print(USAGE, file=sys.stderr)
         sys.exit(2)
+    check(program)
     command = own_command() or shutil.which("faultless")
     if command:
         os.execv(command, [command, "run", "--", sys.executable, *program])
