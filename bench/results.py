@@ -434,18 +434,18 @@ def screen_advise():
     return "```text\n" + "\n".join(shown) + "\n```\n"
 
 
-def screen_timeline():
-    """The picture of the same program: without the pool, and with it."""
-    folder = newest("screens", "timeline-light.png")[0]
-    light, dark = (folder.picture(f"timeline-{scheme}.png") for scheme in ("light", "dark"))
+def screen_report():
+    """Where the time of the same program went."""
+    folder = newest("screens", "report-light.png")[0]
+    light, dark = (folder.picture(f"report-{scheme}.png") for scheme in ("light", "dark"))
     return (f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-            f'<img src="{light}" alt="Two timelines: faults take most of the time; with the pool, hardly any"></picture>\n')
+            f'<img src="{light}" alt="Where the processor time went: computing, page faults by mechanism, giving memory back"></picture>\n')
 
 
 TABLES = {function.__name__.replace("_", "-"): function for function in (
     run, peers, memory, cost, check, strangers, calls, diffs, gate, mechanisms, estimates, compare, attach, fleet, fleet_takes, grep_queries, grep_random, grep_service,
     threads, grep_threads, phases,
-    kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, screen_advise, screen_timeline)}
+    kernel_tests, kernel_limits, lab_counts, lab_claims, readme_run, readme_cost, screen_advise, screen_report)}
 
 
 def block(name):

@@ -165,20 +165,19 @@ def take_check(to):
 
 @topic("screens")
 def take_screens(to):
-    """* what the README shows: `advise` on a script of NumPy expressions, and, with chromium, its timelines"""
+    """* what the README shows: `advise` on a script of NumPy expressions, and, with chromium, the begin of its report"""
     shutil.copy(f"{PROGRAMS}/analysis.py", ".")
     # Ends here without NumPy.
     output(["./python", "analysis.py"])
     to.keep("advise.txt", "advise", "--", "./python", "analysis.py")
     browser = shutil.which("chromium")
     if not browser:
-        return left_out("the timelines", "chromium is not installed")
-    for name, before in (("without", []), ("pool", [to.faultless, "run", "--"])):
-        output([to.faultless, "record", "-o", name, "--", *before, "./python", "analysis.py"])
-    output([to.faultless, "timeline", "-o", "page.html", "without", "pool"])
+        return left_out("the pictures", "chromium is not installed")
+    output([to.faultless, "record", "-o", "trace", "--", "./python", "analysis.py"])
+    output([to.faultless, "report", "--html", "-o", "page.html", "trace"])
     for scheme, number in (("light", 1), ("dark", 0)):
-        picture = f"timeline-{scheme}.png"
-        output([browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000", "--window-size=1280,620",
+        picture = f"report-{scheme}.png"
+        output([browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000", "--window-size=1000,430",
                 f"--blink-settings=preferredColorScheme={number}", f"--screenshot={picture}", os.path.abspath("page.html")])
         to.store_file(picture, picture)
 
