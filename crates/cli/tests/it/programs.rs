@@ -62,7 +62,7 @@ fn a_program_in_place_of_a_verb_is_led_to_advise() {
     for word in ["sh", file.to_str().unwrap()] {
         let (code, out, said) = run(folder.path(), "/nowhere:/bin", &[word, "-c", "true"]);
         assert_eq!((code, out.as_str()), (Some(2), ""));
-        assert!(said.contains(&format!("`faultless advise -- {word}`")), "{said}");
+        assert!(said.contains(&format!("`faultless advise -- {word} -c true`")), "{said}");
     }
     let (_, _, said) = run(folder.path(), "/nowhere", &["sh"]);
     assert!(said.contains("there are doctor, stat, "), "{said}");
