@@ -179,9 +179,10 @@ fn the_real_program_says_why_a_load_faults_and_keeps_parquet_and_a_profile() {
     let agent = Agent::start(&words);
     let label = load.label();
     let mut found = Metrics::default();
-    until("the load's recording", || {
+    // On a busy machine a recording may have lost its calls; the next one has them.
+    until("a recording of the load with its calls", || {
         found = agent.scrape();
-        found.sum("faultless_mechanism_cpu_share", &[&label]).is_some()
+        found.sum("faultless_given_back_bytes_per_second", &[&label]).is_some()
     });
     let share = found.sum("faultless_mechanism_cpu_share", &[&label]).unwrap();
     assert!(share > 0.3, "all of it is in faults: {share}");
