@@ -141,5 +141,5 @@ fn a_recording_of_a_running_process_has_the_kernels_times_and_samples_with_stack
         panic!("{by_process}")
     };
     assert_eq!(row["label"], format!("faultless ({})", busy.pid()));
-    assert!((row["faults"]["value"].as_f64().unwrap() - all).abs() < 1.0, "{row} of {all}");
+    assert!((0.95..=1.0).contains(&(row["faults"]["value"].as_f64().unwrap() / all)), "{row} of {all}");
 }
