@@ -161,12 +161,16 @@ impl Engine {
 
 /// A file that is gone with its last descriptor: in the folder of temporary files, or in memory if that can't be written.
 fn unnamed_file() -> io::Result<File> {
-    let named = |refused| {
+    file_on_disk().or_else(|refused| tempfile::tempfile_in("/dev/shm").map_err(|_| refused))
+}
+
+/// A file that is gone with its last descriptor, in the folder of temporary files.
+pub(super) fn file_on_disk() -> io::Result<File> {
+    tempfile::tempfile().map_err(|refused| {
         let folder = std::env::temp_dir();
         let why = reason(&refused);
         io::Error::other(format!("{}: {why}; name a folder that can be written in TMPDIR", folder.display()))
-    };
-    tempfile::tempfile().or_else(|refused| tempfile::tempfile_in("/dev/shm").map_err(|_| named(refused)))
+    })
 }
 
 /// What `record` writes, read back whole, and how the program ended.

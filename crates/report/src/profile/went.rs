@@ -75,11 +75,10 @@ fn on_processor(all: &Spent, findings: &Findings) -> Vec<Piece> {
     let in_faults_ns = findings.time_ns.map_or(0.0, |time| time.value);
     let giving_ns = findings.giving_ns.unwrap_or(all.of(Part::Managing) as f64);
     let computing_ns = (findings.cpu_ns as f64 - in_faults_ns - giving_ns).max(0.0);
-    let of_mechanism = |ns: f64, wait_ns: f64| (ns - wait_ns).max(0.0);
     let known: Vec<(&str, f64)> = findings
         .mechanisms
         .iter()
-        .map(|one| (one.what.as_str(), of_mechanism(one.fault_ns.value, one.fault_wait_ns)))
+        .map(|one| (one.what.as_str(), (one.fault_ns.value - one.fault_wait_ns).max(0.0)))
         .filter(|(_, ns)| *ns > 0.0)
         .collect();
     let sum_ns: f64 = known.iter().map(|(_, ns)| ns).sum();

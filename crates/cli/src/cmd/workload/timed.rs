@@ -199,7 +199,7 @@ impl Times {
     /// A file of this many bytes in the page cache, made on first use.
     fn file(&mut self, bytes: usize) -> std::io::Result<&File> {
         if self.file.is_none() {
-            let mut file = tempfile::tempfile()?;
+            let mut file = super::super::rounds::file_on_disk()?;
             let piece = vec![1; AROUND_PAGES * page::size()];
             for _ in 0..bytes.div_ceil(piece.len()) {
                 file.write_all(&piece)?;
