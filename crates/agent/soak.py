@@ -182,7 +182,7 @@ def main():
     node = Node(load, args)
     agent = None
     try:
-        node.start(3600)
+        node.start(args.minutes * 60 + 1800)
         agent, address = start_agent(args)
         time.sleep(args.interval * 1.5)
         begin, first = time.monotonic(), metrics(address)
