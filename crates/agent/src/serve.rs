@@ -95,7 +95,7 @@ impl Server {
     }
 
     fn serve(&self, stream: TcpStream, board: &Board) -> io::Result<()> {
-        let stream = Timed { stream, until: Instant::now() + t::REQUEST_MAX };
+        let stream = Timed { stream, begun: Instant::now() };
         match &self.tls {
             None => self.answer(stream, board).map(drop),
             Some(config) => {
@@ -190,26 +190,26 @@ impl Drop for Slot {
 /// A connection that fails after a moment, however slowly the other side sends.
 struct Timed {
     stream: TcpStream,
-    until: Instant,
+    begun: Instant,
 }
 
 impl Timed {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
+    fn left(&self, of: Duration) -> io::Result<Option<Duration>> {
+        let left = of.saturating_sub(self.begun.elapsed());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 }
 
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.set_read_timeout(self.left(t::HEAD_MAX)?)?;
         self.stream.read(buffer)
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.set_write_timeout(self.left(t::REQUEST_MAX)?)?;
         self.stream.write(bytes)
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
-        let mut timed = Timed { stream, until: Instant::now() + Duration::from_millis(50) };
+        let mut timed = Timed { stream, begun: Instant::now() - t::HEAD_MAX + Duration::from_millis(50) };
         assert!(timed.read(&mut [0]).is_err());
         assert_eq!(timed.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

@@ -46,6 +46,8 @@ pub(crate) const RECORD_SIZE: &str = "64M";
 pub(crate) const CONNECTIONS_MAX: usize = 8;
 /// Longest head of a request, bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 8 << 10;
+/// Longest time until the head of a request is there: who connects and says nothing must not keep others out.
+pub(crate) const HEAD_MAX: Duration = Duration::from_secs(2);
 /// Longest time for a request and its answer.
 pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(10);
 

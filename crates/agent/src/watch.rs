@@ -114,6 +114,9 @@ impl Watch {
 
     /// Names the sources that are missing, with the remedy.
     fn say_sources(&self) {
+        if let Some(why) = self.live.no_bpf() {
+            eprintln!("faultless: --every-fault: faults are timed in short bursts instead ({why})");
+        }
         if let Some(note) = self.live.notes().iter().find(|note| !note.used) {
             eprintln!(
                 "faultless: faults can't be timed ({}); each counts at the price measured in the agent",

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use crate::counters::Rusage;
+use crate::spawn::leaves_some;
 
 /// `/proc/PID/statm`, kept open: reading it again costs one system call.
 #[derive(Debug)]
@@ -17,9 +18,10 @@ pub struct Statm {
 }
 
 impl Statm {
-    /// Opens it.
+    /// Opens it, unless descriptors are scarce.
     pub fn open(pid: u32) -> Option<Self> {
-        File::open(format!("{}/statm", with_memory(pid))).ok().map(|file| Self { file })
+        let file = File::open(format!("{}/statm", with_memory(pid))).ok();
+        file.filter(leaves_some).map(|file| Self { file })
     }
 
     /// Resident anonymous memory in bytes: resident minus file and shared pages. `None` once the memory is

@@ -287,6 +287,11 @@ impl Live {
         &self.notes
     }
 
+    /// Why the kernel does not time every fault, if that was tried.
+    pub fn no_bpf(&self) -> Option<&str> {
+        self.events.no_bpf()
+    }
+
     /// From now on each poll names all its sites, however long that takes. Meant for a single snapshot, not
     /// for a view that must stay responsive.
     pub fn name_all(&mut self) {

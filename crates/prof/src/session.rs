@@ -30,7 +30,7 @@ use crate::{calibrate, facts, tuning as t};
 pub(crate) use copier::Copier;
 use cpu_buffer::Sampled;
 pub(crate) use cpu_buffer::{CpuBuffer, Role};
-pub(crate) use timed::Attempt;
+pub(crate) use timed::{Attempt, BPF};
 
 /// Whom to watch.
 #[derive(Clone, Copy, Debug)]

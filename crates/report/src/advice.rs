@@ -34,7 +34,7 @@ pub fn text(advice: &Advice, colour: bool, columns: Option<usize>) -> String {
     why::heaps(&advice.heaps, style.columns)
         .iter()
         .for_each(|line| out.push_str(&format!("{}\n", line.trim_start())));
-    let mechanisms = why::lines(&advice.mechanisms, Palette(colour), style.columns);
+    let mechanisms = why::lines(&advice.mechanisms, why::CPU_TIME, Palette(colour), style.columns);
     if !mechanisms.is_empty() {
         let _ = writeln!(out, "\n{}", mechanisms.join("\n"));
     }

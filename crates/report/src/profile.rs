@@ -100,7 +100,7 @@ fn answer(findings: &Findings, palette: Palette, layout: Layout) -> Vec<Vec<Stri
         wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
     ];
     sections.push(why::heaps(&findings.heaps, width));
-    let mut lines = why::lines(&findings.mechanisms, palette, width);
+    let mut lines = why::lines(&findings.mechanisms, why::whole(findings.cpu_ns), palette, width);
     let heads = iter::once("   Next: ").chain(iter::repeat("         "));
     lines.extend(heads.zip(section::next(findings, width)).flat_map(|(head, step)| wrap(head, &step, width)));
     sections.push(headed("Why", palette, lines));

@@ -39,11 +39,18 @@ fn heap_of(heap: &Heap) -> String {
     format!("{}{version}{detail}{settings}", heap.name)
 }
 
-/// The mechanisms by their share of the CPU time.
-pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) -> Vec<String> {
+/// What the share of a mechanism is of: without an end, a recording does not know the CPU time.
+pub(crate) fn whole(cpu_ns: u64) -> &'static str {
+    if cpu_ns > 0 { CPU_TIME } else { "time recorded" }
+}
+
+pub(crate) const CPU_TIME: &str = "CPU time";
+
+/// The mechanisms by their share of the `whole`.
+pub(crate) fn lines(mechanisms: &[Mechanism], whole: &str, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, mechanism) in (1..).zip(mechanisms) {
-        let head = format!("{number}  {}: {}", plain(&mechanism.what), cost(mechanism));
+        let head = format!("{number}  {}: {}", plain(&mechanism.what), cost(mechanism, whole));
         lines.extend(hang("   ", 6, &head, width).into_iter().map(|line| palette.bad(&line)));
         for (name, text) in evidence(mechanism) {
             lines.extend(hang(&format!("      {name:<9}"), 15, &text, width));
@@ -62,10 +69,10 @@ pub(crate) fn lines(mechanisms: &[Mechanism], palette: Palette, width: usize) ->
 }
 
 /// `31 % of the CPU time, 1 200 times a second`.
-pub(crate) fn cost(mechanism: &Mechanism) -> String {
+pub(crate) fn cost(mechanism: &Mechanism, whole: &str) -> String {
     let mut parts = Vec::new();
     if mechanism.share > 0.0 {
-        parts.push(format!("{} of the CPU time", Percent(mechanism.share)));
+        parts.push(format!("{} of the {whole}", Percent(mechanism.share)));
     }
     if mechanism.wait_ns > 0.0 {
         let whose = if mechanism.victims.is_empty() { "of waiting" } else { "of other threads" };

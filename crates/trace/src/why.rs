@@ -93,7 +93,7 @@ pub struct Mechanism {
     pub call_ns: Option<f64>,
     /// Time that other threads waited because of it, ns.
     pub wait_ns: f64,
-    /// Its share of the CPU time, 0 to 1; waits take none.
+    /// Its share of the CPU time, 0 to 1; waits take none. Of the time recorded, if a recording has no end.
     pub share: f64,
     /// Such calls.
     pub calls: u64,

@@ -102,9 +102,11 @@ fn pid(word: &str) -> Result<u32, String> {
 /// # Errors
 /// A mistake in the words, in one line.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
-    match words.get(1).filter(|word| run::find(word).is_ok()) {
-        Some(word) if Args::command().find_subcommand(word).is_none() => {
-            let all = words[1..].iter().map(|word| word.to_string_lossy());
+    let is_after_dashes = words.get(1).is_some_and(|word| word == "--");
+    let first = 1 + usize::from(is_after_dashes);
+    match words.get(first).filter(|word| run::find(word).is_ok()) {
+        Some(word) if is_after_dashes || Args::command().find_subcommand(word).is_none() => {
+            let all = words[first..].iter().map(|word| word.to_string_lossy());
             // A word with a NUL, which no command line has, can't be quoted.
             let quoted =
                 all.map(|word| shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into));

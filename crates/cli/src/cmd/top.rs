@@ -34,7 +34,8 @@ use model::Model;
 /// Each process has a row: faults per second, the time in them, and their share of the process's CPU time.
 /// The price of a fault is measured here. The row also shows which share of the faults is avoidable, and how
 /// much freed memory that takes. Below the processes are the functions that touch the memory. Root sees
-/// functions of all processes, other users see functions of their own processes with -p or --.
+/// functions of all processes, other users see functions of their own processes with -p or --. A process that
+/// begins and ends between two frames is in no row; `faultless stat -p` counts its faults.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless top\n  faultless top -p $(pidof -s redis-server)\n  faultless top -- python3 script.py\n  \
@@ -90,6 +91,11 @@ pub(crate) fn run(args: Args) -> Outcome {
             Ok(live) => live,
             Err(failure) => return status::not_started(failure),
         },
+        (None, false) if faultless_os::procfs::processes().is_empty() => {
+            return Err(Failure(
+                "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)".into(),
+            ));
+        }
         (None, false) => Live::of_system(),
     };
     let mut model = Model::new(machine(), subject, live.notes());

@@ -15,7 +15,7 @@ use faultless_trace::pairer::Pairer;
 use rustc_hash::FxHashMap;
 
 use crate::request::Sources;
-use crate::session::{Attempt, CpuBuffer, Role, Roles, Session, Watched};
+use crate::session::{Attempt, BPF, CpuBuffer, Role, Roles, Session, Watched};
 use crate::shape::Shape;
 use crate::tuning as t;
 
@@ -72,6 +72,11 @@ impl Events {
     /// `None`: single faults can be seen; else why not.
     pub(super) fn refusal(&self) -> Option<String> {
         (!self.session.records_faults() && !self.times_all()).then(|| self.session.denied())
+    }
+
+    /// Why the kernel does not time every fault, if that was tried.
+    pub(super) fn no_bpf(&self) -> Option<&str> {
+        self.session.notes.iter().find(|note| note.source == BPF && !note.used).map(|note| note.note.as_str())
     }
 
     /// Whether the kernel times every fault.

@@ -27,6 +27,8 @@ pub(super) struct Change {
 pub(super) struct Tasks {
     /// Restricts to this process and its descendants; `None`: all.
     root: Option<u32>,
+    /// When that process began: its number may be used again.
+    root_began: Option<u64>,
     processes: HashMap<u32, Running>,
     /// By process: the threads read last time.
     threads: HashMap<u32, HashMap<u32, Running>>,
@@ -91,8 +93,11 @@ impl Tasks {
     }
 
     /// Known processes stay members after their parent has ended.
-    fn tree(&self, root: u32) -> Vec<u32> {
-        let mut found = vec![root];
+    fn tree(&mut self, root: u32) -> Vec<u32> {
+        let began = procfs::running(root, None).map(|found| found.began);
+        self.root_began = self.root_began.or(began);
+        let own = (began == self.root_began).then_some(root);
+        let mut found: Vec<u32> = own.into_iter().collect();
         found.extend(self.processes.keys().filter(|pid| **pid != root));
         let mut next = 0;
         while next < found.len() {
@@ -142,5 +147,16 @@ mod tests {
         assert_eq!(faults(Some(&running(4, 60)), true), 101);
         assert_eq!(faults(None, true), 101);
         assert_eq!(faults(None, false), 0, "what it did before the first poll is not counted");
+    }
+
+    #[test]
+    fn who_has_the_number_of_a_root_that_ended_is_a_stranger() {
+        let own = std::process::id();
+        let mut tasks = Tasks::new(Some(own));
+        tasks.read();
+        assert!(tasks.pids().contains(&own));
+        tasks.root_began = tasks.root_began.map(|began| began - 1);
+        tasks.read();
+        assert!(!tasks.pids().contains(&own));
     }
 }

@@ -17,7 +17,7 @@ use crate::shape::Shape;
 use crate::tuning as t;
 
 /// Name of the source of faults that the kernel times itself.
-const BPF: &str = "BPF";
+pub(crate) const BPF: &str = "BPF";
 
 /// What became of the attempt to time faults in the kernel.
 pub(crate) enum Attempt {

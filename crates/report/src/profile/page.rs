@@ -66,7 +66,7 @@ fn mechanisms(findings: &Findings) -> Markup {
                 h2 { "Why" }
                 @for mechanism in &findings.mechanisms {
                     div.mechanism {
-                        strong { (plain(&mechanism.what)) ": " (why::cost(mechanism)) }
+                        strong { (plain(&mechanism.what)) ": " (why::cost(mechanism, why::whole(findings.cpu_ns))) }
                         @for (name, text) in why::evidence(mechanism) { p.faint { (name) ": " (text) } }
                         @for cure in &mechanism.cures { p { code { (plain(&cure.how)) } " " (why::gain(cure)) } }
                     }

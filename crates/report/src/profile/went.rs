@@ -3,7 +3,7 @@
 //! In: a timeline and the findings of the same recording. Out: bars of HTML; their widths are shares. It decides nothing.
 
 use faultless_trace::findings::Findings;
-use faultless_trace::measurement::{Nanos, Percent};
+use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::timeline::{Part, Spent, Timeline};
 use maud::{Markup, html};
 
@@ -48,6 +48,7 @@ pub(super) fn picture(timeline: &Timeline, findings: &Findings) -> Markup {
                 }
             }
             @if !rows.is_empty() {
+                p.faint { "By threads, with the time in which they did not run:" }
                 div.groups {
                     @for (name, spent) in &rows {
                         div { (plain(name)) " " span.faint { (Nanos(spent.life_ns() as f64)) } }
@@ -144,7 +145,7 @@ fn rows(timeline: &Timeline) -> Vec<(String, Spent)> {
     let mut shown: Vec<(String, Spent)> = rows.iter().map(|(spent, group)| (name(group), *spent)).collect();
     if !rest.is_empty() {
         let count: usize = rest.iter().map(|(_, group)| threads(group)).sum();
-        shown.push((format!("{count} other threads"), rest.iter().map(|(spent, _)| *spent).sum()));
+        shown.push((Count(count as u64).of("other thread"), rest.iter().map(|(spent, _)| *spent).sum()));
     }
     shown
 }

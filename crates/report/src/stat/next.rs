@@ -25,7 +25,9 @@ pub(super) fn next(stat: &Stat, palette: Palette, reader: Option<usize>) -> Vec<
         return Vec::new();
     }
     let is_little = |time: &FaultTime| takes_little(time.seconds, time.share);
-    if !waits(stat) && untimed(stat).is_none() && stat.time.as_ref().is_some_and(is_little) {
+    // Without the CPU time nobody knows the share.
+    let is_known = stat.cpu_ns() > 0 && !waits(stat) && untimed(stat).is_none();
+    if is_known && stat.time.as_ref().is_some_and(is_little) {
         return wrap(" Next: ", NOTHING, width);
     }
     if stat.command == ALL_PROCESSES {
@@ -62,7 +64,7 @@ mod tests {
     use faultless_trace::stat::Source;
 
     fn stat(minor_faults: u64, major_faults: u64) -> Stat {
-        let usage = Usage { minor_faults, major_faults, ..Usage::default() };
+        let usage = Usage { minor_faults, major_faults, user_ns: 1_000_000_000, ..Usage::default() };
         let little = Interval { value: 1e-4, low: 1e-4, high: 1e-4 };
         let time = FaultTime {
             source: Source::Sampled,
@@ -78,6 +80,15 @@ mod tests {
         };
         let stat = Stat::from_observation(&Observation { usage, ..Observation::default() });
         Stat { time: Some(time), ..stat }
+    }
+
+    #[test]
+    fn faults_take_too_little_only_of_a_cpu_time_that_is_known() {
+        let mut stat = stat(71, 0);
+        let shown = |stat: &Stat| next(stat, Palette(false), Some(60)).join(" ");
+        assert!(shown(&stat).contains("too little time"), "{}", shown(&stat));
+        stat.usage.user_ns = 0;
+        assert!(!shown(&stat).contains("too little time"), "{}", shown(&stat));
     }
 
     #[test]

@@ -194,8 +194,10 @@ pub(super) fn sources(stat: &Stat, palette: Palette, width: usize) -> Vec<String
         let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
         let beyond = stat.beyond_wait4.filter(|beyond| beyond.faults > 0);
         let beyond =
-            beyond.map_or(String::new(), |beyond| format!(" and {} beyond it", Count(beyond.faults)));
-        let sum = format!("They add up to {minor} minor and {major} major faults of wait4{beyond}.");
+            beyond.map_or(String::new(), |beyond| format!(" and {} beyond them", Count(beyond.faults)));
+        let sum = format!(
+            "They add up to {minor} minor and {major} major faults in the kernel's accounts{beyond}."
+        );
         lines.extend(hang("   ", 3, &sum, width));
     }
     headed("Where the counts come from", palette, lines)

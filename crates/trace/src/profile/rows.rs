@@ -104,7 +104,7 @@ pub(crate) fn rows(
     let is_beyond = parts.beyond > 0 || running > 0 && cpu_ns > 0;
     let beyond = is_beyond.then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
     let is_waited = observation.usage.cpu_ns() > 0 || observation.usage.minor_faults > 0;
-    let mut said = notes(&parts, is_waited);
+    let mut said = notes(&parts, is_waited, observation.attached);
     let later = if running == 1 { "it" } else { "they" };
     said.notes.extend((running > 0).then(|| {
         let processes = Count(running).of("process");
@@ -154,12 +154,17 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u6
     }
 }
 
-fn notes(parts: &Parts, is_waited: bool) -> RowNotes {
+fn notes(parts: &Parts, is_waited: bool, is_attached: bool) -> RowNotes {
     let mut notes = Vec::new();
     if parts.beyond > 0 && is_waited {
         notes.push(format!(
-            "{} faults are in no figure of wait4, the events counted them: of processes that nobody waited for, such as children of a program that ignores SIGCHLD",
-            Count(parts.beyond)
+            "{} faults are in no figure of {}",
+            Count(parts.beyond),
+            if is_attached {
+                "/proc, the events counted them: of children that nobody waited for, or the two were read at slightly different times"
+            } else {
+                "wait4, the events counted them: of processes that nobody waited for, such as children of a program that ignores SIGCHLD"
+            }
         ));
     }
     let all = parts.major + parts.before_exec + parts.user + parts.kernel + parts.rest;
