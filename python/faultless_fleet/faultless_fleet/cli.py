@@ -2,11 +2,14 @@
 
 import argparse
 import datetime
+import errno
 import os
+import stat
 import sys
+import tempfile
 
 from . import page, text
-from .errors import Problem
+from .errors import Problem, first_line
 from .progress import Progress
 from .questions import ORDER
 from .report import Asked, take
@@ -27,8 +30,7 @@ def main(words=None):
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader has seen enough. Nothing more is written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
         return 0
 
 
@@ -90,6 +92,8 @@ def report(wanted):
         raise Problem("--before and --after belong together: give both releases, or none")
     releases = (wanted.before, wanted.after) if wanted.before else ()
     asked = Asked(wanted.since or "", wanted.until or "", tuple(wanted.service), releases, tuple(wanted.ask or ORDER))
+    if wanted.html:
+        check_page(wanted.html)
     if wanted.master and wanted.engine != "spark":
         raise Problem("--master is Spark's: add --engine spark")
     with Progress() as progress:
@@ -105,8 +109,7 @@ def report(wanted):
         print(f"faultless-fleet: and {len(found.missing) - LISTED} more; --format json lists all", file=sys.stderr)
     if wanted.html:
         write(wanted.html, page.as_html(found))
-    sys.stdout.write(FORMATS[wanted.format](found))
-    sys.stdout.flush()
+    say(FORMATS[wanted.format](found))
     return 1 if found.missing else 0
 
 
@@ -119,14 +122,55 @@ def opened(wanted):
     return Duck(wanted.source)
 
 
-def write(path, content):
-    """A whole file, or none."""
+def say(answers):
+    """Writes to standard output."""
     try:
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "it is closed")
+        sys.stdout.write(answers)
+        sys.stdout.flush()
+    except OSError as error:
+        if sys.stdout:
+            # What is still held must not be tried again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Problem(f"standard output: {error.strerror}: send it where there is room to write") from error
+
+
+def check_page(path):
+    """Fails if a page would take the place of a device, a pipe or a folder."""
+    target = os.path.realpath(path)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise Problem(f"{path}: it is there and is no regular file: give --html another name")
+
+
+def write(path, content):
+    """A whole file, or none. Where `path` is a link, the file that it names."""
+    check_page(path)
+    target = os.path.realpath(path)
+    part = None
+    try:
+        handle, part = tempfile.mkstemp(prefix=".faultless-fleet-", suffix=".tmp", dir=os.path.dirname(target))
+        with open(handle, "w", encoding="utf-8") as file:
             file.write(content)
-        os.replace(f"{path}.tmp", path)
+        os.chmod(part, mode(target))
+        os.replace(part, target)
+        part = None
     except OSError as error:
         raise Problem(f"{path}: {error.strerror}: give --html a file in a folder that can be written") from error
+    finally:
+        if part:
+            os.unlink(part)
+
+
+def mode(path):
+    """The permissions of a file, or those of a new one."""
+    if os.path.exists(path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def generate(wanted):
@@ -135,6 +179,10 @@ def generate(wanted):
         from .generate import generate as write_fleet
     except ImportError as error:
         raise Problem(f"{error.name} is not installed: pip install 'faultless-fleet[generate]'") from error
-    with Progress() as progress:
-        write_fleet(wanted, progress)
+    try:
+        with Progress() as progress:
+            write_fleet(wanted, progress)
+    except OSError as error:
+        raise Problem(f"{wanted.dir}: {first_line(error)}: remove {wanted.dir.rstrip('/')}.part, and name a folder where "
+                      "there is room") from error
     return 0

@@ -6,7 +6,7 @@ import tempfile
 import duckdb
 
 from .errors import Problem, Unanswered, first_line
-from .schema import PARTITIONS, VERSION_KEY, columns
+from .schema import PARTITIONS, VERSION_KEY, columns, word
 
 
 # What DuckDB may hold: it spills the rest. A day of 1000 hosts takes a fifth of it.
@@ -38,24 +38,28 @@ class Duck:
                           "once") from error
         return sorted(path for (path,) in found)
 
-    def versions(self, paths):
-        """Path -> its schema version and why it can't be read; None for what there is not."""
+    def footers(self, paths):
+        """Path -> its schema version, its columns and why it can't be read; None for what there is not."""
         try:
-            return self._versions(paths) if paths else {}
+            return self._footers(paths) if paths else {}
         except duckdb.Error:
-            return {path: self._version(path) for path in paths}
+            return {path: self._footer(path) for path in paths}
 
-    def _versions(self, paths):
+    def _footers(self, paths):
         rows = self.connection.execute("SELECT file_name, decode(value) FROM parquet_kv_metadata(?) WHERE decode(key) = ?",
                                        [paths, VERSION_KEY]).fetchall()
-        found = dict(rows)
-        return {path: (found.get(path), None) for path in paths}
+        found, columns = dict(rows), {path: set() for path in paths}
+        rows = self.connection.execute("SELECT file_name, name, coalesce(type, 'a group'), "
+                                       "coalesce(converted_type, logical_type, '') FROM parquet_schema(?)", [paths]).fetchall()
+        for path, name, physical, annotation in rows:
+            columns[path].add((name, word(physical, annotation)))
+        return {path: (found.get(path), columns[path], None) for path in paths}
 
-    def _version(self, path):
+    def _footer(self, path):
         try:
-            return self._versions([path])[path]
+            return self._footers([path])[path]
         except duckdb.Error as error:
-            return None, f"damaged: {first_line(error)}"
+            return None, None, f"damaged: {first_line(error)}"
 
     def damaged(self, table, paths):
         """Path -> why, of the files that can't be read to their end. Reads them whole."""

@@ -1,6 +1,6 @@
 """Questions -> answers, by any engine. A damaged file is found when a question fails, left out, and the question asked again.
 
-An engine has `files`, `versions`, `damaged`, `show`, `ask_about`, `ask` and `close`: `duck` and `spark`.
+An engine has `files`, `footers`, `damaged`, `show`, `ask_about`, `ask` and `close`: `duck` and `spark`.
 """
 
 import datetime

@@ -34,6 +34,36 @@ def columns(table):
     return TABLES[table] | PARTITIONS
 
 
+# A column's type in a Parquet file -> the word for it.
+_WORDS = {"BYTE_ARRAY": "BYTES", "INT64": "BIGINT", "INT32": "INT", "INT96": "TIMESTAMP"}
+
+
+def word(physical, annotation):
+    """The word for a column of a file: its physical type, and what it is annotated as, in either engine's words."""
+    annotation = annotation.upper()
+    for name, begin in (("STRING", "STRING"), ("STRING", "UTF8"), ("TIMESTAMP", "TIMESTAMP")):
+        if annotation.startswith(begin):
+            return name
+    kind = _WORDS.get(physical, physical)
+    # Whole numbers may be annotated with their width.
+    return kind if not annotation or annotation.startswith("INT") else f"{kind} ({annotation})"
+
+
+def differs(table, host, found):
+    """How the columns of a file, pairs of name and word, differ from the schema; "" for not at all.
+
+    `host`: the one that the path names. New columns may come. A name that occurs twice is part of a nested column.
+    """
+    wanted = TABLES[table] if host else TABLES[table] | {"host": "STRING"}
+    wrong = [(name, kind) for name, kind in wanted.items() if (name, kind) not in found]
+    if not wrong:
+        return ""
+    name, kind = wrong[0]
+    has = [other for column, other in found if column == name]
+    first = f"column `{name}` is {has[0]} and should be {kind}" if has else f"no column `{name}`"
+    return f"{first}, and {len(wrong) - 1} more" if len(wrong) > 1 else first
+
+
 def ddl(table):
     """The columns as both engines write them."""
     return ", ".join(f"{name} {kind}" for name, kind in columns(table).items())

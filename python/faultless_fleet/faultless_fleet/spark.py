@@ -3,11 +3,12 @@
 Under `spark-submit` the session is the one that it configures. Parquet footers are read by the driver.
 """
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 from .errors import Problem, Unanswered, first_line
-from .schema import VERSION_KEY, ddl
+from .schema import VERSION_KEY, ddl, word
 
 try:
     from pyspark.errors import PySparkException
@@ -19,6 +20,8 @@ except ImportError as error:
 
 # Footers are read by so many threads: each waits for the store, not for a processor.
 READERS = 16
+# Java's words for types, where Parquet has another one.
+PHYSICAL = {"binary": "BYTE_ARRAY", "group": "a group"}
 FAILURES = (PySparkException, Py4JError)
 
 
@@ -64,22 +67,26 @@ class Spark:
         """Paths of a table's Parquet files."""
         try:
             # Spark lists in parallel, and answers with URLs, whose percent signs are doubled.
-            return sorted(map(unquote, self._reader(table).parquet(f"{self.source}/{table}").inputFiles()))
+            # Partitions are left alone: a folder with a wrong one is not Spark's to refuse.
+            reader = self._reader(table).option("recursiveFileLookup", "true")
+            return sorted(map(unquote, reader.parquet(f"{self.source}/{table}").inputFiles()))
         except FAILURES as error:
             if "PATH_NOT_FOUND" in str(error):
                 return []
             raise Problem(f"{self.source}: {first_line(error)}; the URL must be one that Spark's connectors read") from error
 
-    def versions(self, paths):
-        """Path -> its schema version and why it can't be read; None for what there is not."""
+    def footers(self, paths):
+        """Path -> its schema version, its columns and why it can't be read; None for what there is not."""
         with ThreadPoolExecutor(READERS) as readers:
-            return dict(zip(paths, readers.map(self._version, paths)))
+            return dict(zip(paths, readers.map(self._version_and_columns, paths)))
 
-    def _version(self, path):
+    def _version_and_columns(self, path):
         try:
-            return self._footer(path, lambda footer: footer.getFileMetaData().getKeyValueMetaData().get(VERSION_KEY)), None
+            about = self._footer(path, lambda footer: footer.getFileMetaData())
         except Py4JJavaError as error:
-            return None, f"damaged: {error.java_exception.getMessage()}"
+            return None, None, f"damaged: {error.java_exception.getMessage()}"
+        # As text, in one answer of Java's: a call for each column takes longer than to read the footer.
+        return about.getKeyValueMetaData().get(VERSION_KEY), columns(about.getSchema().toString()), None
 
     def _footer(self, path, of):
         java = self.session._jvm
@@ -147,6 +154,13 @@ class Spark:
         # The schema is told, so no file is opened to guess it.
         reader = self.session.read.schema(ddl(table)).option("pathGlobFilter", "*.parquet")
         return reader.option("basePath", f"{self.source}/{table}").option("ignoreCorruptFiles", "false")
+
+
+def columns(text):
+    """Pairs of name and word, from lines like `  optional binary kind (STRING);`, or `optional group list (LIST) {`."""
+    line = r"^ +(?:optional|required|repeated) (\S+) ([^ ;]+)(?: \(([^;]*)\))?(?: = \d+)?[;{ ]*$"
+    return {(name, word(PHYSICAL.get(kind, kind.upper()), annotation))
+            for kind, name, annotation in re.findall(line, text, re.MULTILINE)}
 
 
 def reason(error):

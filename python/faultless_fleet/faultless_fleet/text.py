@@ -78,7 +78,8 @@ def as_json(report):
         "schema": JSON_SCHEMA, "source": report.source, "engine": report.engine,
         "since": asked.since or None, "until": asked.until or None, "services": list(asked.services),
         "releases": list(asked.releases), "is_complete": not report.missing,
-        "incomplete": [{"table": entry.table, "where": entry.where, "why": entry.why} for entry in report.missing],
+        "incomplete": [{"table": entry.table, "where": entry.where, "why": entry.why,
+                        "left_out": entry.left_out or None} for entry in report.missing],
         "answers": [{"question": answer.question.name, "title": answer.question.title, "unit": answer.question.unit,
                      "columns": answer.columns, "rows": answer.rows} for answer in report.answers],
     }

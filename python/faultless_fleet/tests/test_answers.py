@@ -7,7 +7,7 @@ import unittest
 import duckdb
 import numpy
 
-from support import answers, fleet, planted, run
+from support import answers, copied, file_of, fleet, planted, rewrite, run, same_rows, without_cpu_time
 
 from faultless_fleet.questions import ORDER, load
 
@@ -90,6 +90,56 @@ class Order(unittest.TestCase):
         rows = connection.execute(load("kernels").sql).fetchall()
         self.assertGreater(rows[1][-1], rows[0][-1])
         self.assertEqual([row[0] for row in rows], ["a", "b", "c"])
+
+
+class Shares(unittest.TestCase):
+    """Shares of the same runs, by the rates of each host."""
+
+    def made(self, name, table, rows):
+        """A question's rows on a fleet of a few runs."""
+        connection = duckdb.connect()
+        more = ", 'k' AS kernel, 'c' AS cpu, fault_ns AS fault_low_ns, fault_ns AS fault_high_ns"
+        for view, text in {"runs": RUNS, **table}.items():
+            columns = f"*{more}" if view == "runs" else "*"
+            connection.execute(f"CREATE VIEW {view} AS SELECT {columns} FROM (VALUES {rows[view]}) AS made({text})")
+        done = connection.execute(load(name).sql)
+        return [dict(zip([column[0] for column in done.description], row)) for row in done.fetchall()]
+
+    def test_runs_without_cpu_time_are_in_no_share(self):
+        source = copied()
+        for day in ("2026-11-02", "2026-11-03"):
+            rewrite(file_of(source, "runs", "search", day), without_cpu_time)
+        asked = ["--service", "search", "--ask", "sites", "--ask", "mechanisms"]
+        found, wanted = answers(source, *asked)[0], answers(fleet(), *asked, "--until", "2026-11-01")[0]
+        for question, rows in wanted.items():
+            self.assertEqual(len(found[question]), len(rows))
+            for row, other in zip(found[question], rows):
+                same_rows(self, row, other)
+
+    def test_a_day_has_the_percent_of_the_fleet_and_of_its_own_columns(self):
+        # Half of one core on a host watched for 100 s, nothing of one core on a host watched for 1 s.
+        rows = {"runs": "('2026-11-01', 's', 'a', '1', 100, 100, 50.0, 1, 0.0, true), "
+                        "('2026-11-01', 's', 'b', '2', 1, 1, 0.0, 1, 0.0, true)"}
+        [day], [whole] = self.made("days", {}, rows), self.made("fleet", {}, rows)
+        self.assertEqual((day["percent_of_cpu"], whole["percent_of_cpu"]), (25, 25))
+        self.assertEqual(day["percent_of_cpu"], 100 * day["cores_in_faults"] / day["cores"])
+
+    def test_faults_without_times_do_not_make_the_others_cheaper(self):
+        rows = {"runs": "('2026-11-01', 's', 'a', '1', 100, 100, 50.0, 10, 0.0, true), "
+                        "('2026-11-01', 's', 'a', '2', 100, 100, NULL, 10, 0.0, true)",
+                "kinds": "('s', 'a', '1', 'thp', 10.0, 50.0), ('s', 'a', '2', 'thp', 10.0, NULL)"}
+        [kind] = self.made("kinds", {"kinds": "service, host, run, kind, faults, time_ns"}, rows)
+        self.assertEqual((kind["ns_per_fault"], kind["seconds_per_day"]), (5, 86400 / 2))
+        [kernel] = self.made("kernels", {}, rows)
+        self.assertEqual((kernel["ns_per_fault"], kernel["ratio_to_fleet"]), (5, 1))
+
+    def test_no_unit_says_the_fleet_where_services_are_asked_about(self):
+        out = run("report", fleet(), "--service", "search", "--ask", "mechanisms", "--ask", "stacks")[1]
+        self.assertIn("percent of the CPU time of all services asked about", out)
+        self.assertIn("percent of the sampled time of all services asked about", out)
+
+
+RUNS = "date, service, host, run, wall_ns, cpu_ns, fault_ns, faults, calls_ns, is_whole"
 
 
 class Formats(unittest.TestCase):

@@ -6,8 +6,9 @@ import unittest
 import pyarrow
 from pyarrow import parquet
 
-from support import answers, copied, damage, file_of, fleet, folder, run, same_rows
+from support import answers, as_exported, copied, damage, faults_as_text, file_of, fleet, folder, rewrite, run, same_rows
 
+DAY = ["--since", "2026-11-02", "--until", "2026-11-02"]
 TEXT = ["--ask", "services", "--ask", "sites", "--ask", "stacks"]
 
 
@@ -66,9 +67,52 @@ class Damage(unittest.TestCase):
     def test_another_schema_version(self):
         source = copied()
         path = file_of(source, "runs", "search")
-        rewrite(path, "1")
+        rewrite(path, version="1")
         self.check(source, "runs", path, "schema version 1; this program reads version 2")
         self.assertEqual(run("report", source, "--service", "search", "--since", "2026-11-02", "--until", "2026-11-02", "--ask", "services")[0], 2)
+
+    def test_a_column_that_is_not_there(self):
+        source = copied()
+        path = file_of(source, "runs", "search")
+        rewrite(path, lambda table: table.drop_columns(["calls_ns", "begin"]))
+        self.check(source, "runs", path, "damaged: no column `begin`, and 1 more")
+
+    def test_a_column_of_another_type(self):
+        source = copied()
+        path = file_of(source, "samples", "search")
+        rewrite(path, faults_as_text)
+        self.check(source, "samples", path, "damaged: column `faults` is STRING and should be DOUBLE")
+
+    def test_a_new_column_and_a_nested_one_do_no_harm(self):
+        source = copied()
+        nested = lambda table: pyarrow.array([{"run": 1, "list": [1.0]}] * len(table))
+        rewrite(file_of(source, "runs", "search"), lambda table: table.append_column("later", nested(table)))
+        self.assertEqual(run("report", source, *TEXT)[0], 0)
+
+    def test_a_folder_whose_date_is_none(self):
+        for name in ("bogus", "20261102", "2026-02-30", "__HIVE_DEFAULT_PARTITION__"):
+            source = copied()
+            shutil.copytree(source / "runs/date=2026-11-02/service=search", source / f"runs/date={name}/service=search")
+            self.check(source, "runs", f"date={name}/service=search", f"wrong: date={name} is none: it must be YYYY-MM-DD")
+            self.assertEqual(run("report", source, "--service", "feed", "--ask", "days")[0], 0)
+
+    def test_a_folder_without_a_service_and_a_stray_file(self):
+        source = copied()
+        place = source / "runs/date=2026-11-02/service=search"
+        place.rename(place.with_name("service=__HIVE_DEFAULT_PARTITION__"))
+        shutil.copy(file_of(source, "runs", "feed"), source / "runs")
+        status, out, error = run("report", source, *TEXT)
+        self.assertEqual(status, 1, error)
+        for text in ("wrong: no service=NAME", "wrong: no date=YYYY-MM-DD"):
+            self.assertIn(text, error)
+
+    def test_what_is_left_out_is_said(self):
+        source = copied()
+        path = file_of(source, "sites", "search")
+        path.write_bytes(b"")
+        self.check(source, "sites", path, "; questions that read sites leave out date=2026-11-02/service=search")
+        [entry] = answers(source, "--ask", "sites")[1]["incomplete"]
+        self.assertEqual(entry["left_out"], "questions that read sites leave out date=2026-11-02/service=search")
 
     def test_json_and_the_page_say_incomplete(self):
         source, page = copied(), folder() / "page.html"
@@ -122,6 +166,46 @@ class Wrong(unittest.TestCase):
         self.check([fleet(), "--ask", "fleet", "--html", "/no/such/folder/page.html"], "No such file or directory")
 
 
+class Runs(unittest.TestCase):
+    """One run a file, as `export` writes: what a run lost takes no other run with it."""
+
+    def setUp(self):
+        part = folder()
+        for table in ("runs", "sites"):
+            target = file_of(part, table, "search")
+            target.parent.mkdir(parents=True)
+            shutil.copy(file_of(fleet(), table, "search"), target)
+        self.source = as_exported(part)
+        self.path = min(self.source.glob("sites/*/*/*/*.parquet"))
+        self.place = f"date=2026-11-02/service=search/{self.path.parent.name}"
+
+    def check(self, why):
+        """The run is named as left out, and all the others are answered."""
+        status, out, error = run("report", self.source, "--ask", "sites")
+        self.assertEqual(status, 1, error)
+        [line] = error.splitlines()
+        self.assertIn(why, line)
+        self.assertIn(f"; questions that read sites leave out {self.place}/run={self.path.stem}", line)
+        [row, *_] = answers(self.source, "--ask", "sites")[0]["sites"]
+        [wanted, *_] = answers(fleet(), *DAY, "--service", "search", "--ask", "sites")[0]["sites"]
+        self.assertEqual(row["hosts"], wanted["hosts"])
+        self.assertNotEqual(row["seconds_per_day"], wanted["seconds_per_day"])
+        self.assertAlmostEqual(row["seconds_per_day"] / wanted["seconds_per_day"], 1, delta=0.05)
+
+    def test_a_damaged_run(self):
+        self.path.write_bytes(b"")
+        self.check(f"{self.path}: damaged")
+
+    def test_a_lost_run(self):
+        self.path.unlink()
+        self.check("lost")
+
+    def test_a_lost_host_is_named_once(self):
+        shutil.rmtree(self.path.parent)
+        [line] = run("report", self.source, "--ask", "sites")[2].splitlines()
+        self.assertTrue(line.endswith(f"leave out {self.place}"), line)
+
+
 class Layouts(unittest.TestCase):
     def test_a_partition_a_host_gives_the_same_answers(self):
         """As `export` writes: the host in the path, names percent-encoded, one run a file would be the same."""
@@ -133,18 +217,13 @@ class Layouts(unittest.TestCase):
             for host in table["host"].unique().to_pylist():
                 chosen = table.filter(pyarrow.compute.equal(table["host"], host)).drop_columns(["host"])
                 (target / f"host={host}").mkdir(parents=True)
-                parquet.write_table(chosen, target / f"host={host}" / "run.parquet")
+                parquet.write_table(chosen, target / f"host={host}" / "all.parquet")
         rows, wanted = (answers(of, *TEXT)[0] for of in (source, fleet()))
         for question in wanted:
             for row, other in zip(rows[question], wanted[question]):
                 self.assertEqual(row["service"], other["service"].replace("feed", "feed/eu west"))
                 same_rows(self, row | {"service": 0}, other | {"service": 0})
         self.assertEqual(run("report", source, "--service", "feed/eu west", "--ask", "fleet")[0], 0)
-
-
-def rewrite(path, version):
-    table = parquet.read_table(path, partitioning=None)
-    parquet.write_table(table.replace_schema_metadata({"faultless.schema": version}), path)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import re
 import shutil
 import unittest
 
-from support import answers, copied, damage, file_of, fleet, same_rows
+from support import answers, copied, damage, faults_as_text, file_of, fleet, rewrite, same_rows, without_cpu_time
 
 WHY = None if importlib.util.find_spec("pyspark") else "PySpark is not installed"
 WHY = WHY or (None if shutil.which("java") else "there is no Java")
@@ -26,10 +26,15 @@ class Spark(unittest.TestCase):
         damage(file_of(source, "samples", "search"))
         file_of(source, "runs", "feed").write_bytes(b"PAR1 not at all PAR1")
         shutil.rmtree(file_of(source, "mechanisms", "login").parent)
+        shutil.copytree(source / "runs/date=2026-11-02/service=feed", source / "runs/date=bogus/service=feed")
+        rewrite(file_of(source, "kinds", "search"), lambda table: table.drop_columns(["faults"]))
+        rewrite(file_of(source, "sites", "feed"), faults_as_text)
+        rewrite(file_of(source, "runs", "login"), without_cpu_time)
         wanted, found = (answers(source, "--engine", engine) for engine in ("duckdb", "spark"))
-        place = lambda document: sorted((entry["table"], re.sub("^file:/*", "/", entry["where"])) for entry in document["incomplete"])
+        place = lambda document: sorted((entry["table"], re.sub("^file:/*", "/", entry["where"]), entry["why"].split(":")[0])
+                                        for entry in document["incomplete"])
         self.assertEqual(place(wanted[1]), place(found[1]))
-        self.assertEqual(len(place(found[1])), 3)
+        self.assertEqual(len(place(found[1])), 6)
         for question, rows in wanted[0].items():
             for row, other in zip(found[0][question], rows):
                 same_rows(self, row, other)

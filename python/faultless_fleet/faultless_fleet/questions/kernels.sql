@@ -3,12 +3,13 @@
 -- tables: runs
 -- plot: bars label=kernel detail=cpu value=ns_per_fault low=low high=high
 WITH by_service AS (
-    SELECT service, sum(fault_ns) / NULLIF(sum(CAST(faults AS DOUBLE)), 0) AS fleet_price_ns FROM runs GROUP BY service
+    SELECT service, sum(fault_ns) / NULLIF(sum(CAST(faults AS DOUBLE)), 0) AS fleet_price_ns FROM runs
+    WHERE fault_ns IS NOT NULL GROUP BY service
 ),
 by_machine AS (
     SELECT service, kernel, cpu, host, sum(CAST(faults AS DOUBLE)) AS faults, sum(fault_low_ns) AS low_ns,
            sum(fault_ns) AS fault_ns, sum(fault_high_ns) AS high_ns
-    FROM runs GROUP BY service, kernel, cpu, host
+    FROM runs WHERE fault_ns IS NOT NULL GROUP BY service, kernel, cpu, host
 )
 SELECT m.kernel, m.cpu, count(DISTINCT m.host) AS hosts, sum(m.faults) AS faults,
        sum(m.fault_ns) / NULLIF(sum(m.faults), 0) AS ns_per_fault, sum(m.low_ns) / NULLIF(sum(m.faults), 0) AS low,

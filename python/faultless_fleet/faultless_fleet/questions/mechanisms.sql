@@ -1,10 +1,10 @@
 -- title: The ten mechanisms that cost most
--- unit: seconds per day in faults and in calls that give memory back, all hosts; percent of the fleet's CPU time
+-- unit: seconds per day in faults and in calls that give memory back, all hosts; percent of the CPU time of all services asked about
 -- tables: runs, mechanisms
 -- plot: bars label=mechanism detail=costliest_service value=seconds_per_day low=low high=high
 WITH observed AS (
     SELECT service, host, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns
-    FROM runs GROUP BY service, host
+    FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY service, host
 ),
 fleet AS (
     SELECT sum(cpu_ns / NULLIF(wall_ns, 0)) AS cores FROM observed
@@ -12,7 +12,8 @@ fleet AS (
 by_host AS (
     SELECT service, host, mechanism, what, sum(low_ns + calls_ns) AS low_ns, sum(time_ns + calls_ns) AS time_ns,
            sum(high_ns + calls_ns) AS high_ns
-    FROM mechanisms GROUP BY service, host, mechanism, what
+    FROM mechanisms WHERE run IN (SELECT run FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL)
+    GROUP BY service, host, mechanism, what
 ),
 by_service AS (
     SELECT b.mechanism, b.what, b.service, sum(b.low_ns / NULLIF(o.wall_ns, 0)) AS low,

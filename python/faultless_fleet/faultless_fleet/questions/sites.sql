@@ -4,7 +4,7 @@
 -- plot: bars label=function detail=service value=seconds_per_day low=low high=high
 WITH observed AS (
     SELECT service, host, sum(CAST(wall_ns AS DOUBLE)) AS wall_ns, sum(CAST(cpu_ns AS DOUBLE)) AS cpu_ns
-    FROM runs GROUP BY service, host
+    FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL GROUP BY service, host
 ),
 cores AS (
     SELECT service, sum(cpu_ns / NULLIF(wall_ns, 0)) AS cores FROM observed GROUP BY service
@@ -12,7 +12,8 @@ cores AS (
 by_host AS (
     SELECT service, host, function, caller, module,
            sum(low_ns) AS low_ns, sum(time_ns) AS time_ns, sum(high_ns) AS high_ns
-    FROM sites GROUP BY service, host, function, caller, module
+    FROM sites WHERE run IN (SELECT run FROM runs WHERE cpu_ns IS NOT NULL AND fault_ns IS NOT NULL)
+    GROUP BY service, host, function, caller, module
 ),
 rates AS (
     SELECT b.service, b.function, b.caller, b.module, count(*) AS hosts,

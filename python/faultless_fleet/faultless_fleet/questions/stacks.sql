@@ -1,5 +1,5 @@
 -- title: The ten costliest stacks
--- unit: percent of the sampled time of all services; the three innermost functions, innermost first
+-- unit: percent of the sampled time of all services asked about; the three innermost functions, innermost first
 -- tables: samples, frames
 -- plot: bars label=function detail=service value=percent_of_time
 WITH sampled AS (
