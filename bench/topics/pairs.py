@@ -177,10 +177,10 @@ def take_screens(to):
     output([to.faultless, "report", "--html", "-o", "page.html", "trace"])
     with open("page.html", "a", encoding="utf-8") as page:
         # The picture ends with the list, so that nothing is cut.
-        page.write("<style>.went > ul ~ *, .went ~ * { display: none }</style>")
+        page.write("<style>.went > ul ~ *, .went ~ * { display: none !important }</style>")
     for scheme, number in (("light", 1), ("dark", 0)):
         picture = f"report-{scheme}.png"
-        output([browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000", "--window-size=1000,425",
+        output([browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000", "--window-size=1000,418",
                 f"--blink-settings=preferredColorScheme={number}", f"--screenshot={picture}", os.path.abspath("page.html")])
         to.store_file(picture, picture)
 
