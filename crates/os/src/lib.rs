@@ -23,6 +23,7 @@ pub mod caller;
 pub mod cgroups;
 pub mod close;
 pub mod counters;
+mod descriptors;
 pub mod environment;
 pub mod error;
 pub mod file;

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use crate::counters::Rusage;
-use crate::spawn::leaves_some;
+use crate::descriptors;
 
 /// `/proc/PID/statm`, kept open: reading it again costs one system call.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Statm {
     /// Opens it, unless descriptors are scarce.
     pub fn open(pid: u32) -> Option<Self> {
         let file = File::open(format!("{}/statm", with_memory(pid))).ok();
-        file.filter(leaves_some).map(|file| Self { file })
+        file.filter(descriptors::are_left_after).map(|file| Self { file })
     }
 
     /// Resident anonymous memory in bytes: resident minus file and shared pages. `None` once the memory is

@@ -15,6 +15,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 
 use crate::counters::Rusage;
+use crate::descriptors;
 use crate::environment;
 use crate::error::{Error, Result};
 #[cfg(feature = "profiler")]
@@ -389,17 +390,9 @@ pub fn allow_many_descriptors() {
     let _ = DESCRIPTORS.compare_exchange(libc::RLIM_INFINITY, before, SeqCst, SeqCst);
 }
 
-/// The limits on descriptors; infinite if the kernel does not say. Async-signal-safe.
-fn descriptors() -> libc::rlimit {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: `limit` is valid for a write of one rlimit.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit
-}
-
 /// Sets the soft limit, to the hard one at most. Returns the old one. Async-signal-safe.
 fn limit_descriptors(most: libc::rlim_t) -> libc::rlim_t {
-    let mut limit = descriptors();
+    let mut limit = descriptors::limits();
     let before = std::mem::replace(&mut limit.rlim_cur, most.min(limit.rlim_max));
     // SAFETY: `limit` is a valid rlimit.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
@@ -501,15 +494,7 @@ fn pidfd(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     // SAFETY: a descriptor that the kernel has just handed out; nothing else owns it.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) }).filter(leaves_some)
-}
-
-/// Whether enough descriptors are left for what is opened for a moment, such as files of `/proc`. One that is kept for each
-/// process should be closed if not.
-pub(crate) fn leaves_some(fd: &impl AsRawFd) -> bool {
-    const LEFT: libc::rlim_t = 64;
-    let most = descriptors().rlim_cur;
-    (fd.as_raw_fd() as libc::rlim_t) < most - LEFT.min(most / 2)
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) }).filter(descriptors::are_left_after)
 }
 
 pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd)> {

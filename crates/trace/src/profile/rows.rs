@@ -255,7 +255,9 @@ mod tests {
         let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
         let hidden = parts(&ran, &counts, 0, 0);
         assert_eq!((hidden.rest, hidden.rest_kind), (2494, Some(Kind::Unknown)));
-        assert!(notes(&hidden, true, false).notes[0].contains("set-user-ID program: of 2 494 faults nothing"));
+        assert!(
+            notes(&hidden, true, false).notes[0].contains("set-user-ID program: of 2 494 faults nothing")
+        );
         // Populated memory takes the program's own time.
         let populated = parts(&ran, &Counts { cpu_ns: Some(8_900_000), ..counts }, 0, 0);
         assert_eq!(populated.rest_kind, Some(Kind::KernelOrPopulate));
