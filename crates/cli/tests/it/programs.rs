@@ -60,9 +60,11 @@ fn a_program_in_place_of_a_verb_is_led_to_advise() {
     let folder = alone();
     let file = folder.path().join("faultless");
     for word in ["sh", file.to_str().unwrap()] {
-        let (code, out, said) = run(folder.path(), "/nowhere:/bin", &[word, "-c", "true"]);
-        assert_eq!((code, out.as_str()), (Some(2), ""));
-        assert!(said.contains(&format!("`faultless advise -- {word} -c true`")), "{said}");
+        for words in [&[word, "-c", "true"][..], &["--", word, "-c", "true"]] {
+            let (code, out, said) = run(folder.path(), "/nowhere:/bin", words);
+            assert_eq!((code, out.as_str()), (Some(2), ""));
+            assert!(said.contains(&format!("`faultless advise -- {word} -c true`")), "{said}");
+        }
     }
     let (_, _, said) = run(folder.path(), "/nowhere", &["sh"]);
     assert!(said.contains("there are doctor, stat, "), "{said}");

@@ -226,6 +226,7 @@ fn text_of_nothing_and_of_a_recording_without_an_end() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
     assert!(text.contains("decode_chunk"), "{text}");
+    assert!(text.contains("of the time recorded") && !text.contains("of the CPU time"), "{text}");
 }
 
 #[test]
