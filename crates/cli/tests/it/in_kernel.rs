@@ -141,5 +141,6 @@ fn a_recording_of_a_running_process_has_the_kernels_times_and_samples_with_stack
         panic!("{by_process}")
     };
     assert_eq!(row["label"], format!("faultless ({})", busy.pid()));
-    assert!((0.95..=1.0).contains(&(row["faults"]["value"].as_f64().unwrap() / all)), "{row} of {all}");
+    // A sum of estimates is rounded.
+    assert!((0.95..1.000_001).contains(&(row["faults"]["value"].as_f64().unwrap() / all)), "{row} of {all}");
 }
