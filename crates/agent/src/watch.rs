@@ -49,11 +49,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
         );
     }
     watch.say_sources();
-    while !is_ending.load(SeqCst) {
+    loop {
         watch.pause(&is_ending);
+        // The last poll begins after the request to end.
+        let is_last = is_ending.load(SeqCst);
         watch.poll(&receivers);
         if options.once {
             return emit(board.text(Format::Prometheus).as_bytes(), ExitCode::SUCCESS);
+        }
+        if is_last {
+            break;
         }
     }
     watch.recorder.end();

@@ -174,6 +174,15 @@ fn parse_peak(status: &str) -> Option<u64> {
     crate::host::kib(status, "VmHWM:")
 }
 
+/// Whether a process gets huge pages where it asks for them: not after prctl(PR_SET_THP_DISABLE). `None` if the kernel does
+/// not say (Linux 5.0), or the process has ended.
+#[cfg(feature = "profiler")]
+pub fn has_huge_pages(pid: u32) -> Option<bool> {
+    let status = read(&format!("{}/status", with_memory(pid)))?;
+    let word = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"))?;
+    Some(word.trim() != "0")
+}
+
 /// Bytes that the kernel may take (MADV_FREE), in this process's mapping at that address, from
 /// `/proc/self/smaps`. `None` if nothing is mapped there, or before Linux 4.13.
 pub fn lazy_free_bytes(address: usize) -> Option<usize> {

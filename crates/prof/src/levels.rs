@@ -37,18 +37,27 @@ struct Member {
     inherited: Option<u64>,
     /// Its own bytes at the last reading.
     bytes: u64,
+    /// How often it was read, and whether it was found to have switched huge pages off.
+    readings: u32,
+    no_huge_pages: bool,
+}
+
+impl Member {
+    fn new(pid: u32, inherited: Option<u64>) -> Self {
+        Self { statm: Statm::open(pid), inherited, bytes: 0, readings: 0, no_huge_pages: false }
+    }
 }
 
 impl Levels {
     /// The program itself: nothing inherited.
     pub(crate) fn begin(&mut self, pid: u32) {
-        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: Some(0), bytes: 0 });
+        self.members.insert(pid, Member::new(pid, Some(0)));
     }
 
     /// A process was forked.
     pub(crate) fn fork(&mut self, pid: u32) {
         self.exit(pid);
-        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: None, bytes: 0 });
+        self.members.insert(pid, Member::new(pid, None));
     }
 
     /// A process called exec: its memory starts from zero.
@@ -56,6 +65,7 @@ impl Levels {
         if let Some(member) = self.members.get_mut(&pid) {
             self.gone_bytes += std::mem::take(&mut member.bytes);
             member.inherited = Some(0);
+            member.readings = 0;
         }
     }
 
@@ -149,6 +159,21 @@ impl Levels {
         self.end.filter(|&(time_ns, _)| time_ns >= late_ns).map(|(_, bytes)| bytes)
     }
 
+    /// The members that were found since the last call to have switched huge pages off. A program does so at its start, or
+    /// when it has read its settings: asked after 1, 2, 4 ... readings.
+    pub(crate) fn without_huge_pages(&mut self) -> Vec<u32> {
+        let mut found = Vec::new();
+        for (&pid, member) in &mut self.members {
+            member.readings += 1;
+            let is_asked = member.readings.is_power_of_two() && !member.no_huge_pages;
+            if is_asked && procfs::has_huge_pages(pid) == Some(false) {
+                member.no_huge_pages = true;
+                found.push(pid);
+            }
+        }
+        found
+    }
+
     /// How often every second level has been dropped.
     pub(crate) fn thinned(&self) -> u32 {
         self.thinned
@@ -172,7 +197,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn member(bytes: u64) -> Member {
-        Member { statm: None, inherited: Some(0), bytes }
+        Member { statm: None, bytes, ..Member::new(0, Some(0)) }
     }
 
     #[test]

@@ -367,6 +367,10 @@ impl Monitor {
         self.readings += 1;
         let changed = levels.read(now, self.faults);
         self.interval.level_read(changed, levels.thinned());
+        let without = if self.has_stacks { levels.without_huge_pages() } else { Vec::new() };
+        for pid in without {
+            self.drain.add(Record { time_ns: now, pid, tid: pid, what: What::NoHugePages });
+        }
     }
 
     /// Switches recording on or off, or begins a new window if the open one has become long.

@@ -268,6 +268,8 @@ fn verdict(advice: &Advice) -> String {
             "No cure can be tried here"
         } else if for_a(Reason::TooMuchMemory) {
             "Nothing helps within the memory allowed"
+        } else if for_a(Reason::OnlyWarm) {
+            "Nothing helps after a pause, when the host of this machine has taken free memory back"
         } else if any(Standing::NotCertain) || for_a(Reason::SameFaults) {
             "Nothing is shown to help"
         } else {

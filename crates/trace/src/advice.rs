@@ -26,6 +26,9 @@ pub struct Terms {
     pub any_output: bool,
     /// What is expected of each arm, baseline first; of arms that are missing here, nothing.
     pub expected: Vec<Expected>,
+    /// By arm: its time after a pause as a ratio to the program as it is, the smallest of several. Arms that are missing here
+    /// did not run after one.
+    pub after_pause: Vec<Option<f64>>,
 }
 
 /// What is known of an arm before it runs.
@@ -40,6 +43,10 @@ pub struct Expected {
 impl Terms {
     fn expected(&self, arm: usize) -> Expected {
         self.expected.get(arm).copied().unwrap_or_default()
+    }
+
+    fn after_pause(&self, arm: usize) -> Option<f64> {
+        self.after_pause.get(arm).copied().flatten()
     }
 }
 
@@ -71,6 +78,10 @@ pub struct Score {
     /// time.
     #[serde(default)]
     pub measured_ns: Option<[f64; 2]>,
+    /// Elapsed time as a ratio to the program as it is, both after a pause in which the host of the machine took free memory
+    /// back: the smallest of several. `None`: it did not run after one.
+    #[serde(default)]
+    pub after_pause: Option<f64>,
 }
 
 /// The verdict on an arm. A gain counts from 2 % on, a loss from 3 % on.
@@ -97,6 +108,8 @@ pub enum Reason {
     SameFaults,
     /// It gains time, but takes more memory than was allowed.
     TooMuchMemory,
+    /// It gains time, but only on memory that the host of the machine has not taken back.
+    OnlyWarm,
     /// The program did not do the same under it.
     Differs,
     /// No round was finished.
@@ -231,6 +244,7 @@ fn scores(series: &[Series], terms: &Terms) -> Vec<Score> {
                 .map(|_| one.runs.len() as u32),
             estimate_ns: saves_ns,
             measured_ns: None,
+            after_pause: terms.after_pause(index),
             figures,
         };
         if let (Some(first), Some(base)) = (scores.first(), base) {
@@ -241,6 +255,7 @@ fn scores(series: &[Series], terms: &Terms) -> Vec<Score> {
             score.estimate_ns = saves_ns.map(|ends| ends.map(|end| end.min(base_ns)));
             score.measured_ns = ratio.map(|ratio| [ratio.high, ratio.low].map(|end| base_ns * (1.0 - end)));
             label::judge(&mut score, &first.figures, terms.max_rss_increase, is_sure);
+            label::after_pause(&mut score);
         }
         scores.push(score);
     }
@@ -318,6 +333,33 @@ mod tests {
         assert_eq!(beside_base(lucky), (None, Some(NotComparable), Some(Reason::SameFaults)));
         let greedy = series("pool", &cured, 31);
         assert_eq!(beside_base(greedy), (None, Some(NotComparable), Some(Reason::TooMuchMemory)));
+    }
+
+    #[test]
+    fn what_helps_on_warm_memory_alone_is_not_recommended() {
+        let judged = |ratio| {
+            let arms = ["as it is", "a", "b"].map(|name| series(name, &BASE, 20));
+            let [base, mut a, mut b] = arms;
+            for (arm, part) in [(&mut a, 4), (&mut b, 2)] {
+                arm.runs
+                    .iter_mut()
+                    .for_each(|run| (run.wall_ns, run.cpu_ns) = (run.wall_ns / part, run.cpu_ns / part));
+            }
+            let terms = Terms { after_pause: vec![None, ratio], ..terms() };
+            judge(vec![], Host::default(), vec![base, a, b], &terms).unwrap()
+        };
+        let shown = |ratio| {
+            let advice = judged(ratio);
+            (advice.winner, advice.scores[1].reason, advice.scores[1].label.clone())
+        };
+        assert_eq!(shown(None), (Some(1), None, "faster".into()));
+        assert_eq!(
+            shown(Some(1.15)),
+            (Some(1), None, "faster; after a pause, 1.15 times as long as unchanged".into())
+        );
+        let (winner, reason, label) = shown(Some(1.25));
+        assert_eq!((winner, reason), (Some(2), Some(Reason::OnlyWarm)));
+        assert_eq!(label, "faster; not recommended: after a pause, 1.25 times as long as unchanged");
     }
 
     #[test]

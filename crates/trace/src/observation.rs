@@ -364,6 +364,8 @@ pub enum What {
     Name(String),
     /// The process's settings of allocators and runtimes ([`crate::heaps::settings`]).
     Settings(Vec<String>),
+    /// The process has no huge pages, whatever it asks for: prctl(PR_SET_THP_DISABLE).
+    NoHugePages,
     /// A mapping appeared (PERF_RECORD_MMAP2) and covers older ones.
     Map(Map),
     /// `pid` came from `parent` by fork or clone; if they are equal, `tid` is a new thread.

@@ -171,6 +171,26 @@ pub fn images(observation: &Observation) -> Vec<Image> {
     images
 }
 
+/// Whether most of the faults that were recorded are those of processes that switched huge pages off at some time.
+pub fn has_no_huge_pages(observation: &Observation) -> bool {
+    let records = || observation.records.iter();
+    let off: HashSet<u32> = records()
+        .filter(|record| matches!(record.what, What::NoHugePages))
+        .map(|record| record.pid)
+        .collect();
+    let (mut all, mut without) = (0, 0);
+    for record in records().filter(|_| !off.is_empty()) {
+        let faults = match record.what {
+            What::Enter { .. } => 1,
+            What::Sample { weight, .. } => weight,
+            _ => 0,
+        };
+        all += faults;
+        without += if off.contains(&record.pid) { faults } else { 0 };
+    }
+    2 * without > all
+}
+
 /// Whether no record of a mapping or a process was lost or left out.
 fn has_all_mappings(observation: &Observation) -> bool {
     let is_whole = match &observation.event_losses {

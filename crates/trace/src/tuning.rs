@@ -69,6 +69,10 @@ pub(crate) const MAX_LOSS: f64 = 0.03;
 /// Noticed by `what_keeps_a_gain_from_being_recommended_is_said`.
 pub(crate) const FEWER_FAULTS: f64 = 0.05;
 
+/// Time of a cure after a pause, beside the program as it is after one, from which on it is not recommended. Chosen: two runs
+/// after pauses differ by up to a tenth. Noticed by `what_helps_on_warm_memory_alone_is_not_recommended`.
+pub(crate) const SLOWER_AFTER_PAUSE: f64 = 1.2;
+
 /// Probability that the interval of a cure's ratio misses the true ratio: that of every printed interval.
 pub(crate) const ADVISE_ERROR: f64 = 0.05;
 

@@ -5,6 +5,7 @@ mod allocators;
 mod cures;
 mod facts;
 mod found;
+mod pauses;
 mod settings;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use faultless_trace::why::Mechanism;
 
 use self::facts::Facts;
 use self::found::Found;
+use self::pauses::Pauses;
 use super::attach::{self, Target};
 use super::bench::{Bench, Measured, TIME, Until};
 use super::rounds::{Engine, Input, Stop};
@@ -40,8 +42,9 @@ const ROUNDS: RangeInclusive<u32> = 5..=20;
 /// next. Every round then runs the program once unchanged and once under each cure, in shuffled order. Ratios are taken
 /// within a round. Cures that cannot win any more are dropped: after the warm-up those that take away no faults, later those
 /// that an interval rules out. The time that is left goes to the others. Now and then each is
-/// run once more to record the time in faults, and the memory that it holds shortly before its end. Notes list the programs
-/// in which the pool did not act. Ctrl-C ends the comparison and shows the results so far.
+/// run once more to record the time in faults, and the memory that it holds shortly before its end. In a virtual machine whose
+/// host takes free memory back, what helps runs twice more, each time after a pause; that comes on top of --time. Notes list
+/// the programs in which the pool did not act. Ctrl-C ends the comparison and shows the results so far.
 ///
 /// With -p or TRACE nothing is run: advise shows the mechanisms and their cures, with estimates. As root, -p slows each system
 /// call of the machine by 0.1 to 0.4 us meanwhile. Without a command, advise runs the bundled chunk pipeline, the program
@@ -65,7 +68,8 @@ pub(crate) struct Args {
     /// Show the cures of this recording: a trace file, or perf.data of perf record.
     #[arg(value_name = "TRACE", conflicts_with = "command", value_hint = clap::ValueHint::FilePath)]
     trace: Vec<OsString>,
-    /// End within about this time, the recorded run included, after 5 to 20 rounds [default: 40s].
+    /// End within about this time, the recorded run included, after 5 to 20 rounds. A program that takes more than a tenth of
+    /// it has three rounds, beside one cure [default: 40s].
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "runs")]
     time: Option<Duration>,
     /// Rounds to count, of every cure to the end.
@@ -94,6 +98,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Outcome {
     if !args.max_rss_increase.is_finite() || args.max_rss_increase < 0.0 {
         return Err(Failure("--max-rss-increase takes a percentage of 0 or more".into()));
+    }
+    if args.time.is_some_and(|time| time.is_zero()) {
+        return Err(Failure("--time takes more than 0s".into()));
     }
     let svg = args.svg.as_deref().map(Sink::file).transpose()?;
     if args.running.is_given() {
@@ -175,14 +182,21 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let virtual_machine = host.hypervisor.is_some();
     let late = (!left_out.is_empty())
         .then(|| format!("not tried for lack of time, which a longer --time gives: {}", left_out.join("; ")));
-    let notes = facts.notes().into_iter().chain(short).chain(late).collect();
+    // Rounds that the user counts are all that is to run.
+    let pauses = facts.reports_free_pages && args.runs.is_none() && pauses::has_time(time);
+    let notes =
+        facts.notes((ways.len() > 1).then_some(pauses)).into_iter().chain(short).chain(late).collect();
     let subject = Subject { command: shown, host, mechanisms, heaps, notes };
     if ways.len() == 1 {
         return show(&without_arms(subject, exit), args.json, svg, 1);
     }
     let pooled = ways.iter().position(cures::is_pooled);
-    let terms =
-        Terms { max_rss_increase: args.max_rss_increase / 100.0, any_output: args.any_output, expected };
+    let terms = Terms {
+        max_rss_increase: args.max_rss_increase / 100.0,
+        any_output: args.any_output,
+        expected,
+        ..Terms::default()
+    };
     let of_losers = terms.clone();
     let losers = Box::new(move |series: &[_], left: &[usize]| advice::losers(series, left, &of_losers));
     let bench = Bench {
@@ -201,7 +215,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
         return Ok(nothing_measured());
     }
     let is_interrupted = measured.interrupted.is_some();
-    let advice = verdict(subject, measured, &terms, pooled)?;
+    let advice = verdict(subject, measured, terms, pooled, pauses.then_some(time / 2))?;
     let status = if is_interrupted { INTERRUPTED } else { u8::from(advice.winner.is_none()) };
     show(&advice, args.json, svg, status)
 }
@@ -228,14 +242,20 @@ fn without_arms(Subject { command, host, mut mechanisms, heaps, notes }: Subject
     advice
 }
 
-/// The answer of the runs. `pooled`: an arm of the pool.
+/// The answer of the runs. `pooled`: an arm of the pool. `for_pauses`: the time of runs after pauses, if there are any.
 fn verdict(
     Subject { command, host, mechanisms, heaps, notes }: Subject,
-    Measured { series, interrupted, untimed, images }: Measured,
-    terms: &Terms,
+    Measured { series, ways, input, interrupted, untimed, images }: Measured,
+    mut terms: Terms,
     pooled: Option<usize>,
+    for_pauses: Option<Duration>,
 ) -> Result<Advice, Failure> {
-    let mut advice = advice::judge(command, host, series, terms).map_err(Failure)?;
+    let judge =
+        |terms: &Terms| advice::judge(command.clone(), host.clone(), series.clone(), terms).map_err(Failure);
+    let mut advice = judge(&terms)?;
+    if let Some(time) = for_pauses.filter(|_| interrupted.is_none()) {
+        advice = Pauses::new(&ways, input, Instant::now() + time).ask(advice, &mut terms, judge)?;
+    }
     (advice.mechanisms, advice.heaps) = (mechanisms, heaps);
     advice.notes.splice(0..0, interrupted);
     advice.notes.extend(untimed.map(|why| {

@@ -75,6 +75,10 @@ pub(super) type Losers = Box<dyn Fn(&[Series], &[usize]) -> Vec<usize>>;
 pub(super) struct Measured {
     /// Baseline first. Empty if no run ended; short if the warm-up was interrupted.
     pub(super) series: Vec<Series>,
+    /// What ran.
+    pub(super) ways: Vec<Way>,
+    /// What each run read.
+    pub(super) input: Input,
     /// How far the comparison got, if it was interrupted.
     pub(super) interrupted: Option<String>,
     /// Why no fault was timed.
@@ -127,8 +131,7 @@ impl Bench {
             })
         });
         let rounds = session.rounds;
-        session.engine.bar.finish_and_clear();
-        let Session { series, untimed, images, .. } = session;
+        let Session { series, untimed, images, engine, .. } = session;
         let interrupted = match (ended, rounds) {
             (Ok(()), _) => None,
             (Err(stop @ (Stop::Failed(_) | Stop::NotStarted(_))), _) => return Err(stop),
@@ -139,7 +142,7 @@ impl Bench {
                 Some(format!("interrupted after {} of {rounds} rounds", series[0].runs.len()))
             }
         };
-        Ok(Measured { series, interrupted, untimed, images })
+        Ok(Measured { series, ways: self.ways, input: engine.into_input(), interrupted, untimed, images })
     }
 }
 
@@ -147,7 +150,7 @@ impl Bench {
 fn tell(what: &str, rounds: u32, all: Duration) {
     if !std::io::stderr().is_terminal() {
         let rounds = Count(u64::from(rounds)).of("round");
-        let text = format!("{what}: {rounds}, about {} more; --runs sets their number", about(all));
+        let text = format!("{what}: {rounds}, at most about {} more; --runs sets their number", about(all));
         let width = unbroken(pager::columns(Some(&Sink::Stderr)));
         eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
     }

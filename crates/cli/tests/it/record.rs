@@ -49,6 +49,21 @@ fn is_begun(part: &Path) -> bool {
 }
 
 #[test]
+fn a_program_that_has_switched_huge_pages_off_is_known_by_that() {
+    if !machine::recorder() {
+        return;
+    }
+    let folder = folder();
+    let words = ["--", FAULTLESS, "run", "--no-huge-pages", "--", "sleep", "0.3"];
+    assert!(record(folder.path(), &words).status.success());
+    let records = load(&folder.path().join("faultless.trace")).observation.records;
+    if !std::fs::read_to_string("/proc/self/status").unwrap().contains("THP_enabled:") {
+        return wants::missing_feature("THP", "/proc/self/status does not tell");
+    }
+    assert!(records.iter().any(|record| matches!(record.what, What::NoHugePages)));
+}
+
+#[test]
 fn the_program_keeps_its_streams_and_status_and_one_whole_file_remains() {
     if !machine::recorder() {
         return;

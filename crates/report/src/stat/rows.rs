@@ -7,7 +7,7 @@ use faultless_trace::stat::{Interval, Kind, KindRow};
 use super::section::{headed, name};
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, columns, folded as in_lines, hang, wrap};
+use crate::table::{Align, SCREEN, folded as in_lines, hang, wrap};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
 
 /// The table of the first screen. Small kinds, and kinds that may be nothing, share one line.
@@ -36,11 +36,21 @@ pub(super) fn rows(stat: &Stat, palette: Palette, width: usize) -> Vec<String> {
 /// What a table has besides faults, share, time and kind.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// The ranges of the counts.
-    ranges: bool,
     /// The time of each fault.
     p50: bool,
+    /// The ranges of the counts.
+    counts: bool,
+    /// The ranges of the times.
+    times: bool,
 }
+
+/// From the widest to the narrowest.
+const SHAPES: [Shape; 4] = [
+    Shape { p50: true, counts: true, times: true },
+    Shape { p50: false, counts: true, times: true },
+    Shape { p50: false, counts: false, times: true },
+    Shape { p50: false, counts: false, times: false },
+];
 
 /// The cells of the table, with its head and its sum.
 fn cells(stat: &Stat, shown: &[&KindRow], shape: Shape) -> Vec<Vec<String>> {
@@ -49,15 +59,16 @@ fn cells(stat: &Stat, shown: &[&KindRow], shape: Shape) -> Vec<Vec<String>> {
     let sum = stat.time.as_ref().map_or_else(Figure::unknown, |time| Figure::seconds(time.seconds));
     let faults = |row: &&KindRow| {
         let faults = Figure::count_within(count(row), all);
-        if shape.ranges { faults } else { faults.without_range() }
+        if shape.counts { faults } else { faults.without_range() }
     };
     let mut faults: Vec<Figure> = shown.iter().map(faults).collect();
-    let mut seconds: Vec<Figure> = shown
-        .iter()
-        .map(|row| Figure::seconds_within(row.seconds, row.seconds_interval, all_time.high))
-        .collect();
+    let time = |row: &&KindRow| Figure::seconds_within(row.seconds, row.seconds_interval, all_time.high);
+    let mut seconds: Vec<Figure> = shown.iter().map(time).collect();
     faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
     seconds.push(sum);
+    if !shape.times {
+        seconds = seconds.into_iter().map(Figure::without_range).collect();
+    }
     let major = match stat.usage.major_faults {
         0 => String::new(),
         major => format!(", {} of them major", Count(major)),
@@ -79,20 +90,16 @@ fn cells(stat: &Stat, shown: &[&KindRow], shape: Shape) -> Vec<Vec<String>> {
     cells
 }
 
-/// The lines of each row. A table that is too wide for a whole screen goes without the time of each fault, then without
-/// the ranges of the counts. One that is too wide for less than that takes several lines a row.
+/// The lines of each row: of the widest shape that fits, or of the narrowest one, in which a row may take several lines.
 fn laid_out(cells: impl Fn(Shape) -> Vec<Vec<String>>, width: usize) -> Vec<Vec<String>> {
     use Align::{Left, Right};
     const ALIGN: [Align; 5] = [Right, Right, Right, Right, Left];
-    if width < SCREEN {
-        return in_lines(1, &ALIGN, &cells(Shape { ranges: true, p50: true }), width);
-    }
     let table =
-        |(ranges, p50): (bool, bool)| columns(1, &ALIGN[usize::from(!p50)..], &cells(Shape { ranges, p50 }));
-    let fits = |lines: &Vec<String>| lines.iter().all(|line| line.chars().count() <= SCREEN);
-    let lines = [(true, true), (true, false)].into_iter().map(table).find(fits);
-    let lines = lines.unwrap_or_else(|| table((false, false)));
-    lines.into_iter().map(|line| vec![line]).collect()
+        |shape: Shape| in_lines(1, &ALIGN[usize::from(!shape.p50)..], &cells(shape), width.min(SCREEN));
+    let shapes = SHAPES.map(table);
+    let fits = |rows: &&Vec<Vec<String>>| rows.iter().all(|lines| lines.len() == 1);
+    let [.., last] = &shapes;
+    shapes.iter().find(fits).unwrap_or(last).clone()
 }
 
 /// The rows to show, and the rows that share one line: at least two. Exact rows share it only where there is no room.

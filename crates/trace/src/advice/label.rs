@@ -4,7 +4,7 @@
 use super::{Reason, Score, Standing};
 use crate::measurement::{Count, Interval, Percent};
 use crate::rounds::{Difference, Figures, Mismatch};
-use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY};
+use crate::tuning::{FEWER_FAULTS, MAX_LOSS, SAME_MEMORY, SLOWER_AFTER_PAUSE};
 
 /// What became of an arm, why it is not comparable, and the label.
 type Judged = (Option<Standing>, Option<Reason>, String);
@@ -24,6 +24,17 @@ pub(super) fn judge(score: &mut Score, base: &Figures, max_rss_increase: f64, is
         Some(rounds) => label += &format!("; dropped after {}", Count(u64::from(rounds)).of("round")),
     }
     score.label = label;
+}
+
+/// Adds what runs after a pause say, if there were some.
+pub(super) fn after_pause(score: &mut Score) {
+    let Some(ratio) = score.after_pause else { return };
+    let is_lost = ratio > SLOWER_AFTER_PAUSE && score.standing == Some(Standing::Helps);
+    if is_lost {
+        (score.standing, score.reason) = (Some(Standing::NotComparable), Some(Reason::OnlyWarm));
+    }
+    let so = if is_lost { "not recommended: " } else { "" };
+    score.label += &format!("; {so}after a pause, {ratio:.2} times as long as unchanged");
 }
 
 fn judged(arm: &Figures, base: &Figures, max_rss_increase: f64, is_sure: bool) -> Judged {

@@ -101,7 +101,8 @@ impl Reader {
             | What::Free { .. }
             | What::Move { .. }
             | What::Name(_)
-            | What::Settings(_) => {}
+            | What::Settings(_)
+            | What::NoHugePages => {}
         }
     }
 

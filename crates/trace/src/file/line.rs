@@ -107,6 +107,7 @@ lines! {
     "alloc" Alloc { addr: u64, len_bytes: u64, stack: Option<u32> }
     "free" Free { addr: u64 }
     "move" Move { from: u64, addr: u64, len_bytes: u64, stack: Option<u32> }
+    "no_huge_pages" NoHugePages {}
     "fork" Fork { parent: u32 }
     "exec" Exec {}
     "exit" Exit {}

@@ -7,7 +7,7 @@ use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
 use crate::observation::Call;
 use crate::profile::Weighted;
-use crate::program::Memory;
+use crate::program::{Memory, has_no_huge_pages};
 use crate::tuning::{THP_SAVES, WHOLE_SHARE};
 
 /// Recorded faults of each huge page's range from which on it is known how much of them is touched.
@@ -28,10 +28,14 @@ pub(super) const RULE: Rule = Rule {
         ["populate where later latency matters", "moves the time to the start", "madvise(2), Linux 5.14"],
     ],
     find: |scene| {
-        let what = match scene.given.is_known {
+        let mut what = match scene.given.is_known {
             true => "memory that the process did not have before is touched for the first time",
             false => "memory is touched for the first time, or again: who gives memory back was not recorded",
-        };
+        }
+        .to_owned();
+        if has_no_huge_pages(&scene.recording.observation) {
+            what += "; the program has switched huge pages off (prctl PR_SET_THP_DISABLE)";
+        }
         let how = match scene.run.memory {
             Memory::Malloc => {
                 "huge pages: madvise(MADV_HUGEPAGE), or GLIBC_TUNABLES=glibc.malloc.hugetlb=1 for malloc"
@@ -39,7 +43,7 @@ pub(super) const RULE: Rule = Rule {
             _ => "huge pages: madvise(MADV_HUGEPAGE)",
         };
         let saves = is_dense(scene).then_some([THP_SAVES[0] * WHOLE_SHARE, THP_SAVES[2]]);
-        vec![claim(what, Faults::Of(Box::new(is_fresh)), saves.map(|saves| Proposed::new(how, saves)))]
+        vec![claim(&what, Faults::Of(Box::new(is_fresh)), saves.map(|saves| Proposed::new(how, saves)))]
     },
 };
 
@@ -64,9 +68,8 @@ pub(super) const MAPPED: Rule = Rule {
         let what = "memory that the program maps for itself is touched for the first time";
         // A trial costs no more than two runs, so it need not be likely.
         let low = if is_dense(scene) { THP_SAVES[0] * WHOLE_SHARE } else { 0.0 };
-        let is_asked = scene.recording.observation.host.thp == "madvise";
         let ask = || Proposed::new("faultless run --mappings=thp -- CMD", [low, THP_SAVES[2]]);
-        vec![claim(what, Faults::These(these), is_asked.then(ask))]
+        vec![claim(what, Faults::These(these), is_asked(scene).then(ask))]
     },
 };
 
@@ -74,10 +77,14 @@ fn is_fresh(fault: &Weighted) -> bool {
     fault.kind.is_fresh() || fault.kind == Kind::BssFirstWrite
 }
 
+/// Whether a program gets huge pages where it asks for them.
+fn is_asked(scene: &Scene<'_>) -> bool {
+    scene.recording.observation.host.thp == "madvise" && !has_no_huge_pages(&scene.recording.observation)
+}
+
 /// Whether huge pages are to be asked for, and would be filled.
 fn is_dense(scene: &Scene<'_>) -> bool {
-    scene.recording.observation.host.thp == "madvise"
-        && filled(scene).is_some_and(|share| share >= WHOLE_SHARE)
+    is_asked(scene) && filled(scene).is_some_and(|share| share >= WHOLE_SHARE)
 }
 
 fn claim<'a>(what: &str, faults: Faults<'a>, cure: Option<Proposed>) -> Claim<'a> {

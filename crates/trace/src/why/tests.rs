@@ -223,7 +223,7 @@ fn blocks_that_pile_up_and_are_freed_in_the_end_wait_in_a_queue() {
 
 #[test]
 fn memory_that_fills_huge_pages_is_for_huge_pages() {
-    let of = |thp: &str, step: u64| {
+    let with = |thp: &str, step: u64, first: Option<What>| {
         let map = Map {
             begin: 2 << 20,
             len_bytes: 8 << 20,
@@ -233,13 +233,16 @@ fn memory_that_fills_huge_pages_is_for_huge_pages() {
             file_offset: 0,
         };
         let touches = (256..256 + 1024 * step).step_by(step as usize).flat_map(touch);
-        let mut recording = recording(std::iter::once(What::Map(map)).chain(touches));
+        let mut recording = recording(std::iter::once(What::Map(map)).chain(first).chain(touches));
         recording.observation.host.thp = thp.to_owned();
         without_calls(&recording, None)
     };
+    let of = |thp, step| with(thp, step, None);
     let dense = of("madvise", 1);
     assert!(dense.id == "first_touch" && dense.cures[0].how.starts_with("huge pages"), "{dense:?}");
     assert!(of("never", 1).cures.is_empty() && of("madvise", 2).cures.is_empty());
+    let off = with("madvise", 1, Some(What::NoHugePages));
+    assert!(off.cures.is_empty() && off.what.contains("has switched huge pages off"), "{off:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use faultless_trace::program::Image;
 
 use super::super::{glibc, run};
 use super::found::Found;
+use super::pauses;
 
 /// The facts that decide which cures can be tried.
 pub(super) struct Facts {
@@ -15,7 +16,7 @@ pub(super) struct Facts {
     pub(super) is_glibc: bool,
     /// Whether its malloc can ask for huge pages.
     pub(super) has_hugetlb: bool,
-    /// Whether transparent huge pages are available on request.
+    /// Whether transparent huge pages are available to it on request.
     pub(super) thp: bool,
     /// /sys is hidden, so huge pages are unknown.
     pub(super) sys_hidden: bool,
@@ -52,7 +53,8 @@ impl Facts {
         Self {
             is_glibc: host.glibc.is_some() && !has_own_malloc,
             has_hugetlb: glibc::has_hugetlb(&host),
-            thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
+            thp: host.thp.as_ref().is_some_and(|thp| thp.available())
+                && !found.is_some_and(|found| found.no_huge_pages),
             sys_hidden: host.hides_sys(),
             reports_free_pages: host.balloon.as_ref().is_some_and(|balloon| balloon.free_page_reporting),
             immune: immune
@@ -71,15 +73,24 @@ impl Facts {
         self.heaps.iter().find(|heap| heap.name == name)
     }
 
-    /// What can't be known or reached, and what was not tried for it.
-    pub(super) fn notes(&self) -> Vec<String> {
+    /// What can't be known or reached, and what was not tried for it. `has_pauses`: cures that help run after pauses too; `None` if
+    /// none runs.
+    pub(super) fn notes(&self, has_pauses: Option<bool>) -> Vec<String> {
         let hidden = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         let immune =
             self.immune.as_ref().map(|reason| format!("{reason}; no pool and no other malloc was tried"));
-        let cold = "this machine reports free pages to its host, which takes them back: after a pause of seconds, memory \
-                    is dear to touch again, huge pages most of all. The runs here do not pay that: memory is touched before each";
-        let known = [(self.sys_hidden, hidden), (self.reports_free_pages, cold)];
-        let known = known.into_iter().filter(|(is, _)| *is).map(|(_, note)| note.to_owned());
+        let tried = match has_pauses {
+            Some(true) => format!("; what helps runs again after pauses of {} s", pauses::PAUSE.as_secs()),
+            _ => "; what helps does not run after a pause: that takes --time 20s or more, without --runs"
+                .to_owned(),
+        };
+        let cold = format!(
+            "this machine reports free pages to its host, which takes them back: after a pause of seconds, memory is dear to \
+             touch again, huge pages most of all. The rounds do not pay that, because memory is touched before each{tried}"
+        );
+        let known =
+            [(self.sys_hidden, hidden.to_owned()), (self.reports_free_pages && has_pauses.is_some(), cold)];
+        let known = known.into_iter().filter(|(is, _)| *is).map(|(_, note)| note);
         known.chain(immune).collect()
     }
 }

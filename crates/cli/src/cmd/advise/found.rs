@@ -11,7 +11,7 @@ use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::heaps::Heap;
 use faultless_trace::measurement::Nanos;
 use faultless_trace::observation::{Exit, Host};
-use faultless_trace::program::{Image, images};
+use faultless_trace::program::{Image, has_no_huge_pages, images};
 use faultless_trace::recording::Recording;
 use faultless_trace::why::{Mechanism, TRIED_FROM};
 
@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) is_whole: bool,
     /// The programs with most of the faults; none if they could not be seen.
     pub(super) images: Vec<Image>,
+    /// It has switched huge pages off for itself.
+    pub(super) no_huge_pages: bool,
     /// Largest resident set of a process, bytes.
     pub(super) peak_bytes: u64,
     pub(super) exit: Exit,
@@ -89,6 +91,7 @@ impl Found {
             heaps: findings.heaps,
             is_whole: findings.giving_ns.is_some(),
             images,
+            no_huge_pages: has_no_huge_pages(&recording.observation),
             peak_bytes: usage.peak_rss_bytes,
             exit,
             cpu_ns: findings.cpu_ns,
@@ -96,10 +99,10 @@ impl Found {
         })
     }
 
-    /// How many arms have a warm-up and the fewest rounds within this time; the baseline and two cures at least.
+    /// How many arms have a warm-up and the fewest rounds within this time; the baseline and a cure at least.
     pub(super) fn arms_within(&self, time: Duration) -> usize {
         let arms = time.as_nanos() / u128::from(self.wall_ns.max(1) * ARM_RUNS);
-        usize::try_from(arms).unwrap_or(usize::MAX).max(3)
+        usize::try_from(arms).unwrap_or(usize::MAX).max(2)
     }
 
     /// What to say of a run that is too short.
