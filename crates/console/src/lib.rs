@@ -72,12 +72,13 @@ pub fn parse<P: Parser>(words: Vec<std::ffi::OsString>) -> Result<P, Failure> {
             let usage = usage.trim_start_matches("Usage: ");
             Failure(format!("{missing} is missing; write it like this: {usage}"))
         }
-        (
-            Mistake::DisplayHelp
-            | Mistake::DisplayHelpOnMissingArgumentOrSubcommand
-            | Mistake::DisplayVersion,
-            _,
-        ) => error.exit(),
+        (Mistake::DisplayHelp | Mistake::DisplayVersion, _) => {
+            match error.print().and_then(|()| std::io::stdout().flush()) {
+                Err(failed) if failed.kind() != ErrorKind::BrokenPipe => no_stdout(&failed),
+                _ => std::process::exit(0),
+            }
+        }
+        (Mistake::DisplayHelpOnMissingArgumentOrSubcommand, _) => error.exit(),
         _ => Failure(one_line(&error, &P::command(), verb.as_deref())),
     })
 }

@@ -26,9 +26,23 @@ pub struct CompletionsArgs {
 /// # Errors
 /// None in practice: the page is written to memory.
 pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
+    Ok(page(&clap_mangen::Man::new(command))?)
+}
+
+/// A page whose examples, and what follows them, are sections: lines of capitals are their titles.
+fn page(man: &clap_mangen::Man) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
-    Ok(page)
+    man.render(&mut page)?;
+    let page = String::from_utf8_lossy(&page).into_owned();
+    let Some((before, extra)) = page.split_once(".SH EXTRA\n") else { return Ok(page.into_bytes()) };
+    let is_title = |line: &str| {
+        line.contains(char::is_alphabetic) && line.chars().all(|c| c.is_ascii_uppercase() || c == ' ')
+    };
+    let line = |line: &str| if is_title(line) { format!(".SH {line}\n") } else { format!("{line}\n") };
+    let extra: String = extra.lines().map(line).collect();
+    let more = if extra.starts_with(".SH") { "" } else { ".SH MORE\n" };
+    // Its lines are short, and stay as they are.
+    Ok(format!("{before}.nf\n{more}{extra}").into_bytes())
 }
 
 /// Writes the pages of a program and of all its verbs.
@@ -36,7 +50,16 @@ pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// The folder can't be written.
 pub fn man_into(command: clap::Command, dir: &Path) -> Result<(), Failure> {
-    clap_mangen::generate_to(command, dir).map_err(|error| {
+    fn write(command: clap::Command, dir: &Path) -> std::io::Result<()> {
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            write(verb.clone(), dir)?;
+        }
+        let man = clap_mangen::Man::new(command);
+        std::fs::write(dir.join(man.get_filename()), page(&man)?)
+    }
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write(command, dir).map_err(|error| {
         Failure(format!(
             "{}: {}; name a folder that exists and can be written",
             dir.display(),

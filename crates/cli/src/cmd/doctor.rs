@@ -31,6 +31,12 @@ use row::Row;
 
 /// Measure what page faults cost on this machine, and list the settings that affect them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES
+  faultless doctor
+  faultless doctor --json | jq '.prices'
+  faultless doctor --check                       # for minutes: how far stat and record are right here
+  faultless doctor --check=fork")]
 pub(crate) struct Args {
     /// Print one JSON document instead of the text.
     #[arg(long)]

@@ -42,7 +42,10 @@ THEN
   faultless run -- python3 script.py        the same program with its large blocks from the pool
   faultless stat -- python3 script.py       how many faults, what they cost, how many are avoidable
   faultless record -- python3 script.py     who takes them; `faultless report` shows the call sites
-  faultless doctor                          what page faults cost here, and what to change";
+  faultless doctor                          what page faults cost here, and what to change
+EXIT STATUS
+  stat, record, run                         the program's own; 126 or 127 if it can't be executed or found
+  others                                    0; 1 if nothing was found or a limit is exceeded; 2 for an error";
 
 /// Find, measure and remove the time that programs lose to page faults.
 #[derive(Debug, Parser)]

@@ -33,7 +33,11 @@ use body::Body;
 
 /// Run a standing workload.
 #[derive(Debug, clap::Args)]
-#[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
+#[command(
+    subcommand_help_heading = "Workloads",
+    disable_help_subcommand = true,
+    after_help = "EXAMPLES\n  faultless workload chunk-pipeline\n  faultless stat -- faultless workload bursts"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     which: Option<WorkloadArg>,

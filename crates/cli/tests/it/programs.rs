@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::{FAULTLESS, text};
+
 /// A folder with this program alone.
 fn alone() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -98,4 +100,21 @@ fn help_and_the_manual_name_all_programs() {
     let (code, _, said) = run(folder.path(), "/nowhere", &["man", "--dir", pages.to_str().unwrap()]);
     assert_eq!((code, said.lines().count()), (Some(0), 3), "{said}");
     assert!(pages.join("faultless-lab.1").exists() && pages.join("faultless-stat.1").exists());
+    for page in fs::read_dir(&pages).unwrap().map(|page| page.unwrap().path()) {
+        let text = fs::read_to_string(&page).unwrap();
+        assert!(!text.contains("EXTRA"), "{}", page.display());
+        let own = !["lab", "grep", "index", "agent"]
+            .iter()
+            .any(|other| page.ends_with(format!("faultless-{other}.1")));
+        let is_verb =
+            own && !text.contains(".SH SUBCOMMANDS") && !page.to_string_lossy().contains("workload-");
+        assert!(!is_verb || text.contains(".SH EXAMPLES"), "{}", page.display());
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let help = Command::new(FAULTLESS).arg("--help").stdout(full).output().unwrap();
+    assert_eq!((help.status.code(), text(&help.stderr).lines().count()), (Some(2), 1));
 }
