@@ -29,7 +29,8 @@ pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
     Ok(page(&clap_mangen::Man::new(command))?)
 }
 
-/// A page whose examples, and what follows them, are sections: lines of capitals are their titles.
+/// A page whose examples, and what follows them, are sections: lines of capitals are their titles. Lines stay as they are
+/// (`.nf`).
 fn page(man: &clap_mangen::Man) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render(&mut page)?;
@@ -38,11 +39,10 @@ fn page(man: &clap_mangen::Man) -> std::io::Result<Vec<u8>> {
     let is_title = |line: &str| {
         line.contains(char::is_alphabetic) && line.chars().all(|c| c.is_ascii_uppercase() || c == ' ')
     };
-    let line = |line: &str| if is_title(line) { format!(".SH {line}\n") } else { format!("{line}\n") };
+    let line = |line: &str| if is_title(line) { format!(".SH {line}\n.nf\n") } else { format!("{line}\n") };
     let extra: String = extra.lines().map(line).collect();
-    let more = if extra.starts_with(".SH") { "" } else { ".SH MORE\n" };
-    // Its lines are short, and stay as they are.
-    Ok(format!("{before}.nf\n{more}{extra}").into_bytes())
+    let more = if extra.starts_with(".SH") { "" } else { ".SH MORE\n.nf\n" };
+    Ok(format!("{before}{more}{extra}").into_bytes())
 }
 
 /// Writes the pages of a program and of all its verbs.
