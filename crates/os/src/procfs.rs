@@ -158,6 +158,12 @@ fn with_memory(pid: u32) -> String {
     format!("/proc/{}", living(pid).unwrap_or(pid))
 }
 
+/// Whether this process can't see itself in /proc, as in a chroot without it.
+#[cfg(feature = "profiler")]
+pub fn is_hidden() -> bool {
+    stat(std::process::id()).is_none()
+}
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())

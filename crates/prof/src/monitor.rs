@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::procfs;
 use faultless_os::schedule::ShortSlices;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
@@ -127,7 +128,7 @@ impl Monitor {
         let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0);
         // A burst lasts as long as it takes the recorder to wake up, and an unread ring overflows.
         let slices = ShortSlices::request(every_fault);
-        let levels = (allow.levels && !is_proc_hidden()).then(|| {
+        let levels = (allow.levels && !procfs::is_hidden()).then(|| {
             let mut levels = Levels::default();
             pids.iter().for_each(|&pid| levels.begin(pid));
             levels
@@ -514,7 +515,7 @@ impl Monitor {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));
             let text = format!("{}, one in {each:.1?}", Count(self.readings).of("reading"));
             self.session.note("/proc/PID/statm", true, &text);
-        } else if is_proc_hidden() {
+        } else if procfs::is_hidden() {
             let text = "/proc is hidden: memory over time and the avoidable curve can't be known; mount it (mount -t proc proc /proc)";
             self.session.note("/proc/PID/statm", false, text);
         } else {
@@ -526,11 +527,6 @@ impl Monitor {
             self.session.note(SourceNote::LEFT_OUT, true, &text);
         }
     }
-}
-
-/// Whether this process can't see itself in /proc, as in a chroot without it.
-fn is_proc_hidden() -> bool {
-    faultless_os::procfs::stat(std::process::id()).is_none()
 }
 
 fn note_wait4(session: &mut Session, found: OrphanUsage) {

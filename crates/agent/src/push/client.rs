@@ -49,6 +49,11 @@ impl Client {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, Failure> {
         let url = url.trim_end_matches('/').to_owned();
         let token = options.push_token_file.as_deref().map(Token::read).transpose()?;
+        if token.is_some() && url.starts_with("http://") && !is_here(&url) {
+            eprintln!(
+                "faultless: {url}: the token of --push-token-file is sent unencrypted; name an https address"
+            );
+        }
         let mut config = Agent::config_builder()
             .timeout_global(Some(t::PUSH_MAX))
             .http_status_as_error(false)
@@ -86,6 +91,12 @@ impl Client {
     }
 }
 
+/// Whether a URL leads to this machine.
+fn is_here(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    ["localhost", "127.", "[::1]"].iter().any(|here| host.starts_with(here))
+}
+
 /// What a status means, by the specification of OTLP.
 fn judged(status: u16, retry_after: Option<&str>) -> Sent {
     match status {
@@ -117,6 +128,14 @@ fn roots(file: Option<&Path>) -> Result<Vec<Certificate<'static>>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        assert!(
+            ["http://localhost:4318", "http://127.0.0.1:9/x", "http://[::1]:80"].into_iter().all(is_here)
+        );
+        assert!(!["http://collector:4318", "http://10.0.0.1/127.0.0.1"].into_iter().any(is_here));
+    }
 
     #[test]
     fn only_what_may_pass_is_tried_again() {

@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             Ok(live) => live,
             Err(failure) => return status::not_started(failure),
         },
-        (None, false) if faultless_os::procfs::processes().is_empty() => {
+        (None, false) if faultless_os::procfs::is_hidden() => {
             return Err(Failure(
                 "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)".into(),
             ));

@@ -39,7 +39,7 @@ pub(super) fn answer(findings: &Findings) -> String {
     }
     if let Some((sites, share)) = findings.most {
         let (word, make) = if sites == 1 { ("call site", "makes") } else { ("call sites", "make") };
-        let of = if waits { "both" } else { "it" };
+        let of = if waits { "the faults and waits" } else { "the time in faults" };
         let (share, unplaced) = (Percent(share), Percent(findings.unplaced));
         answer.push_str(&if findings.unplaced < UNPLACED_FROM {
             format!("; {sites} {word} {make} {share} of {of}")

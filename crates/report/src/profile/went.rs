@@ -127,7 +127,7 @@ fn colour(part: Part) -> String {
     format!("var(--{name})")
 }
 
-/// Groups of threads that were on a processor most, and the others together; none of a single thread.
+/// Groups of threads that were on a processor most, and the others together; none of a single group.
 fn rows(timeline: &Timeline) -> Vec<(String, Spent)> {
     let sums = |group: Group| (group.sums(timeline).1, group);
     let mut rows: Vec<(Spent, Group)> = groups(timeline).into_iter().map(sums).collect();
@@ -136,7 +136,10 @@ fn rows(timeline: &Timeline) -> Vec<(String, Spent)> {
     }
     let on_ns = |spent: &Spent| spent.of(Part::Computing) + spent.of(Part::Faults) + spent.of(Part::Managing);
     rows.sort_by_key(|(spent, _)| std::cmp::Reverse(on_ns(spent)));
-    let rest = rows.split_off(rows.len().min(GROUPS_DRAWN));
+    // Less than a hundredth says nothing of the program.
+    let least_ns = rows.iter().map(|(spent, _)| on_ns(spent)).sum::<u64>() / 100;
+    let large = rows.iter().take_while(|(spent, _)| on_ns(spent) >= least_ns).count();
+    let rest = rows.split_off(large.clamp(1, GROUPS_DRAWN));
     let threads = |group: &Group| group.lanes.len();
     let name = |group: &Group| match threads(group) {
         1 => group.name.clone(),

@@ -96,7 +96,7 @@ fn the_answer_and_the_rows_divide_by_the_same_time() {
     assert!((share - sum).abs() < 1e-6, "{share}, {sum}");
     let answer = text(&findings, SCREEN).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = format!(
-        "{} of it is in no call site, and {count} call sites make {} of the rest",
+        "{} of the time in faults is in no call site, and {count} call sites make {} of the rest",
         Percent(findings.unplaced),
         Percent(share)
     );

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use faultless_lab::experiment::processors;
 use faultless_lab::process::Launcher;
@@ -160,7 +161,7 @@ fn measure(
     let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
     let bar = progress();
     let runner = Runner::new(experiments.to_vec(), scope, budget, asked.seed);
-    let mut tried = 0_usize;
+    let (mut tried, mut told) = (0_usize, Instant::now());
     let ended = runner.run(
         &mut record,
         |cell, environment| {
@@ -168,7 +169,7 @@ fn measure(
             tried += 1;
             Ok(sample)
         },
-        |now| show(&bar, now),
+        |now| show(&bar, &mut told, now),
     );
     bar.finish_and_clear();
     let ended = ended.map_err(failure)?;
@@ -185,7 +186,13 @@ pub(crate) fn failure(refusal: faultless_lab::Refusal) -> Failure {
     Failure(refusal.0)
 }
 
-fn show(bar: &ProgressBar, now: &Progress) {
+/// Without a terminal there is no bar, but a line now and then.
+fn show(bar: &ProgressBar, told: &mut Instant, now: &Progress) {
+    const BETWEEN: Duration = Duration::from_secs(20);
+    if bar.is_hidden() && told.elapsed() >= BETWEEN {
+        *told = Instant::now();
+        eprintln!("faultless: {} of {} samples, round {}: {}", now.done, now.planned, now.round, now.cell);
+    }
     bar.set_length(now.planned as u64);
     bar.set_position(now.done as u64);
     bar.set_message(format!("round {}: {}", now.round, now.cell));
