@@ -109,20 +109,23 @@ impl Server {
 
     /// Reads one request and writes the answer.
     fn answer<S: Read + Write>(&self, mut stream: S, board: &Board) -> io::Result<S> {
-        let answer = match Head::read(&mut stream)? {
-            Some(head) => self.respond(&head, board),
-            None => Answer::plain("400 Bad Request", "not a request that is understood\n"),
+        let (answer, is_head) = match Head::read(&mut stream)? {
+            Some(head) => (self.respond(&head, board), head.method == "HEAD"),
+            None => (Answer::plain("400 Bad Request", "not a request that is understood\n"), false),
         };
-        stream.write_all(&answer.bytes())?;
+        stream.write_all(answer.head().as_bytes())?;
+        if !is_head {
+            stream.write_all(answer.body.as_bytes())?;
+        }
         stream.flush()?;
         Ok(stream)
     }
 
     fn respond(&self, head: &Head, board: &Board) -> Answer {
-        if head.method != "GET" {
+        if !["GET", "HEAD"].contains(&head.method.as_str()) {
             return Answer {
-                extra: "Allow: GET\r\n",
-                ..Answer::plain("405 Method Not Allowed", "only GET\n")
+                extra: "Allow: GET, HEAD\r\n",
+                ..Answer::plain("405 Method Not Allowed", "only GET and HEAD\n")
             };
         }
         match head.path() {
@@ -160,13 +163,12 @@ impl Answer {
         Self { status, kind: "text/plain; charset=utf-8", extra: "", body: text.to_owned() }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn head(&self) -> String {
         let Self { status, kind, extra, body } = self;
         let len = body.len();
-        let head = format!(
+        format!(
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{extra}Connection: close\r\n\r\n"
-        );
-        (head + body).into_bytes()
+        )
     }
 }
 
@@ -253,6 +255,7 @@ mod tests {
             ("GET", "/metrics", "200"),
             ("GET", "/metrics?x=y", "200"),
             ("GET", "/healthz", "200"),
+            ("HEAD", "/metrics", "200"),
             ("GET", "/", "200"),
             ("GET", "/metricsx", "404"),
             ("POST", "/metrics", "405"),

@@ -83,6 +83,8 @@ fn points(family: &Family, mut encoder: MetricEncoder) -> Result<(), fmt::Error>
 
 fn figure(encoder: &mut MetricEncoder, kind: Kind, value: Value) -> Result<(), fmt::Error> {
     type Labels = Vec<(&'static str, &'static str)>;
+    // An empty sum of floats is -0.
+    let value = if let Value::Number(number) = value { Value::Number(number + 0.0) } else { value };
     match (kind, value) {
         (Kind::Counter, Value::Count(count)) => encoder.encode_counter::<Labels, _, f64>(&count, None),
         (Kind::Counter, Value::Number(number)) => encoder.encode_counter::<Labels, _, f64>(&number, None),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{fs, io::Write};
 
-use crate::agent::{Agent, Metrics, PROGRAM};
+use crate::agent::{Agent, Answer, Metrics, PROGRAM, talk};
 
 /// Names that every scrape has, whatever the rights.
 const ALWAYS: [(&str, &str); 9] = [
@@ -45,6 +45,8 @@ fn a_scrape_has_names_types_and_counters_that_never_fall() {
     }
     assert_eq!(agent.get("/healthz", "").body, "ok\n");
     assert_eq!(agent.get("/", "").status, 200);
+    let head = Answer::parse(&talk(agent.address, b"HEAD /healthz HTTP/1.0\r\n\r\n"));
+    assert_eq!((head.status, head.body.as_str(), head.head.contains("Content-Length: 3")), (200, "", true));
 }
 
 #[test]
