@@ -98,9 +98,17 @@ class Duck:
             raise Unanswered(first_line(error)) from error
 
     def _read(self, paths):
-        kinds = {name: kind for name, kind in PARTITIONS.items() if f"/{name}=" in paths[0]}
-        types = ", ".join(f"'{name}': {kind.replace('STRING', 'VARCHAR')}" for name, kind in kinds.items())
-        return f"SELECT * FROM read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = true, hive_types = {{{types}}})"
+        """The rows of files. Those whose path names the host are read by themselves: DuckDB takes paths of one shape."""
+        shapes = {}
+        for path in paths:
+            kinds = tuple((name, kind) for name, kind in PARTITIONS.items() if f"/{name}=" in path)
+            shapes.setdefault(kinds, []).append(path)
+        return " UNION ALL BY NAME ".join(read(alike, kinds) for kinds, alike in shapes.items())
+
+
+def read(paths, kinds):
+    types = ", ".join(f"'{name}': {kind.replace('STRING', 'VARCHAR')}" for name, kind in kinds)
+    return f"SELECT * FROM read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = true, hive_types = {{{types}}})"
 
 
 def quoted(text):

@@ -18,7 +18,7 @@ import pyarrow.compute  # noqa: E402  (the path is set above)
 from pyarrow import parquet  # noqa: E402
 
 from faultless_fleet.cli import main  # noqa: E402
-from faultless_fleet.schema import VERSION, VERSION_KEY  # noqa: E402
+from faultless_fleet.schema import TABLES, VERSION, VERSION_KEY  # noqa: E402
 
 SMALL = ["--hosts", "18", "--days", "3", "--services", "6", "--samples", "24"]
 

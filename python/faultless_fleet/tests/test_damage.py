@@ -1,12 +1,13 @@
 """What is lost, damaged or asked wrongly is named, and the rest answered."""
 
+import itertools
 import shutil
 import unittest
 
 import pyarrow
-from pyarrow import parquet
 
-from support import answers, as_exported, copied, damage, faults_as_text, file_of, fleet, folder, rewrite, run, same_rows
+from support import (TABLES, answers, as_exported, copied, damage, faults_as_text, file_of, fleet, folder, rewrite, run,
+                     same_rows)
 
 DAY = ["--since", "2026-11-02", "--until", "2026-11-02"]
 TEXT = ["--ask", "services", "--ask", "sites", "--ask", "stacks"]
@@ -207,13 +208,22 @@ class Runs(unittest.TestCase):
 
 
 class Layouts(unittest.TestCase):
-    def test_a_partition_a_host_gives_the_same_answers(self):
-        source = as_exported(fleet())
+    def test_the_host_in_some_paths_gives_the_same_answers(self):
+        """As `export` writes one of the services: the host in the path, names percent-encoded, one run a file."""
+        whole = folder()
+        for table, service in itertools.product(TABLES, ("feed", "search")):
+            target = file_of(whole, table, service)
+            target.parent.mkdir(parents=True)
+            shutil.copy(file_of(fleet(), table, service), target)
+        source = as_exported(whole)
         for place in source.glob("*/*/service=feed"):
             place.rename(place.with_name("service=feed%2Feu%20west"))
-        rows, wanted = (answers(of, *TEXT)[0] for of in (source, fleet()))
+        for place in source.glob("*/*/service=search"):
+            shutil.rmtree(place)
+            shutil.copytree(whole / place.relative_to(source), place)
+        rows, wanted = (answers(of, *TEXT)[0] for of in (source, whole))
         for question in wanted:
-            for row, other in zip(rows[question], wanted[question]):
+            for row, other in zip(rows[question], wanted[question], strict=True):
                 self.assertEqual(row["service"], other["service"].replace("feed", "feed/eu west"))
                 same_rows(self, row | {"service": 0}, other | {"service": 0})
         self.assertEqual(run("report", source, "--service", "feed/eu west", "--ask", "fleet")[0], 0)

@@ -136,6 +136,8 @@ fn untried(found: Found, is_json: bool, svg: Option<Sink>) -> Outcome {
     };
     let mut advice = Advice::nothing(found.command, found.host, found.mechanisms, why.to_owned());
     advice.heaps = found.heaps;
+    let cut = "the recording has no end, so its CPU time is not known: shares are of the time recorded";
+    advice.notes.extend((found.cpu_ns == 0).then(|| cut.to_owned()));
     show(&advice, is_json, svg, u8::from(!is_cured))
 }
 

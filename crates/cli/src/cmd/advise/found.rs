@@ -44,7 +44,7 @@ pub(super) struct Found {
     /// Largest resident set of a process, bytes.
     pub(super) peak_bytes: u64,
     pub(super) exit: Exit,
-    cpu_ns: u64,
+    pub(super) cpu_ns: u64,
     wall_ns: u64,
 }
 
