@@ -171,12 +171,16 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let worth = found.as_ref().and_then(Found::worth_an_arm);
     let (mut ways, mut expected) = cures::candidates(&facts, &command, worth.as_deref())?;
     let time = args.time.unwrap_or(TIME);
-    let most =
-        found.as_ref().map_or(usize::MAX, |found| found.arms_within(time.saturating_sub(begin.elapsed())));
+    let left = time.saturating_sub(begin.elapsed());
+    let most = found.as_ref().map_or(usize::MAX, |found| found.arms_within(left));
     let left_out = match args.runs {
         None => cures::limit(&mut ways, &mut expected, most),
         Some(_) => Vec::new(),
     };
+    let long = found.as_ref().filter(|_| args.runs.is_none() && ways.len() > 1);
+    if let Some(long) = long.and_then(|found| found.too_long(left)) {
+        eprintln!("faultless: {long}");
+    }
     let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
     let short = found.as_ref().and_then(Found::too_short);
     let (mechanisms, heaps) = found.map(|found| (found.mechanisms, found.heaps)).unwrap_or_default();

@@ -22,6 +22,8 @@ use super::super::rounds::{Engine, Job, Stop, recorded};
 const SHORT_NS: u64 = 10_000_000;
 /// Runs of an arm: the warm-up, and five rounds.
 const ARM_RUNS: u64 = 6;
+/// Runs of the baseline and a cure: two of one and one of the other in the warm-up, and three rounds.
+const FEWEST_RUNS: u32 = 9;
 /// The mechanism that a second run does not have.
 const COLD: &str = "cold_guest_memory";
 /// A program with fewer faults than this share of the one with most is none to cure.
@@ -103,6 +105,14 @@ impl Found {
     pub(super) fn arms_within(&self, time: Duration) -> usize {
         let arms = time.as_nanos() / u128::from(self.wall_ns.max(1) * ARM_RUNS);
         usize::try_from(arms).unwrap_or(usize::MAX).max(2)
+    }
+
+    /// What to say of a run that is too long for this time.
+    pub(super) fn too_long(&self, time: Duration) -> Option<String> {
+        let fewest = Duration::from_nanos(self.wall_ns) * FEWEST_RUNS;
+        let (run, all) = (Nanos(self.wall_ns as f64), Nanos(fewest.as_nanos() as f64));
+        (fewest > time)
+            .then(|| format!("a run takes {run}, so three rounds beside one cure take about {all}"))
     }
 
     /// What to say of a run that is too short.
