@@ -34,6 +34,11 @@ use crate::tuning as t;
 /// # Errors
 /// An address, a file or a flag is wrong: what a user can change. All later failures are survived.
 pub(crate) fn run(options: &Options) -> Outcome {
+    if faultless_os::procfs::is_hidden() {
+        return Err(Failure(
+            "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)".into(),
+        ));
+    }
     let is_ending = signals()?;
     let board = Arc::new(Board::new());
     let server = if options.once { None } else { Some(Server::bind(options)?) };

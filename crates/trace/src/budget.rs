@@ -31,7 +31,7 @@ pub struct Reading {
     /// Largest resident set of a single process, bytes: exact.
     pub peak_rss_bytes: u64,
     /// Memory given back and taken again, bytes: at least this much, by readings over time. `None` if the run was
-    /// too short for it.
+    /// too short for it, or it may be nothing or much.
     pub again_bytes: Option<u64>,
     /// Faults by kind. Exact in short programs, else estimates. Empty if no single fault was recorded.
     pub kinds: BTreeMap<Kind, u64>,
@@ -121,6 +121,7 @@ impl Reading {
             .avoidable
             .as_ref()
             .and_then(|curve| curve.points.last())
+            .filter(|all| all.low > 0.0 || all.high <= t::WIDE_BOUNDS)
             .map(|all| (all.low * stat.faults() as f64 * stat.host.page_bytes as f64) as u64);
         let is_recorded = recorded(&stat.sources) != Recorded::None;
         let rows = stat.rows.iter().filter(|row| is_recorded && row.kind != Kind::BeforeExec);

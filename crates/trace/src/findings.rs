@@ -174,6 +174,8 @@ pub enum Next {
     Advise,
     /// Look at who calls the sites: no cure that `advise` tries acts on them.
     Tree,
+    /// The same, of a program that was running already.
+    Restart,
     /// Record as root: most faults were not seen.
     Root,
 }
@@ -325,7 +327,7 @@ impl Findings {
             tree: wanted.tree.map(|shape| Node::tree(recording, &profile, &selection, shape)),
             next: match is_hidden(recording, &whole.all) && mechanisms.is_empty() {
                 true => Some(Next::Root),
-                false => next(&mechanisms),
+                false => next(&mechanisms, observation.attached),
             },
             heaps,
             mechanisms,
@@ -354,9 +356,10 @@ fn is_hidden(recording: &Recording, seen: &SiteRow) -> bool {
 }
 
 /// What to do next; `None` if nothing takes time.
-fn next(mechanisms: &[Mechanism]) -> Option<Next> {
+fn next(mechanisms: &[Mechanism], is_attached: bool) -> Option<Next> {
     let first = mechanisms.first()?;
     match mechanisms.iter().any(Mechanism::can_be_tried) {
+        true if is_attached => Some(Next::Restart),
         true => Some(Next::Advise),
         false => (!first.is_over()).then_some(Next::Tree),
     }

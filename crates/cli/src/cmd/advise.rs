@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// Show the cures of this recording: a trace file, or perf.data of perf record.
     #[arg(value_name = "TRACE", conflicts_with = "command", value_hint = clap::ValueHint::FilePath)]
     trace: Vec<OsString>,
-    /// End within about this time, the recorded run included, after 5 to 20 rounds. A program that takes more than a tenth of
-    /// it has three rounds, beside one cure [default: 40s].
+    /// End within about this time, the recorded run included, after 5 to 20 rounds. Three rounds of
+    /// the program and of two cures are run even if they take longer [default: 40s].
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "runs")]
     time: Option<Duration>,
     /// Rounds to count, of every cure to the end.
@@ -160,7 +160,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let engine = Engine::new(Input::capture()?, "recording {elapsed}", 1);
     let found = match args.every_cure {
         true => None,
-        false => match Found::of_run(&engine, &command) {
+        false => match Found::of_run(&engine, &command, args.time.unwrap_or(TIME)) {
             Ok(found) => found,
             Err(Stop::Interrupted) => return Ok(nothing_measured()),
             Err(stop) => return stop.conclude(),
@@ -173,6 +173,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let time = args.time.unwrap_or(TIME);
     let left = time.saturating_sub(begin.elapsed());
     let most = found.as_ref().map_or(usize::MAX, |found| found.arms_within(left));
+    let enough = found.as_ref().map(|found| found.time_of(ways.len()).as_secs_f64().ceil());
     let left_out = match args.runs {
         None => cures::limit(&mut ways, &mut expected, most),
         Some(_) => Vec::new(),
@@ -186,8 +187,9 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     let (mechanisms, heaps) = found.map(|found| (found.mechanisms, found.heaps)).unwrap_or_default();
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
+    let enough = enough.map(|seconds| format!("; --time {seconds}s has enough")).unwrap_or_default();
     let late = (!left_out.is_empty())
-        .then(|| format!("not tried for lack of time, which a longer --time gives: {}", left_out.join("; ")));
+        .then(|| format!("not tried for lack of time: {}{enough}", left_out.join("; ")));
     // Rounds that the user counts are all that is to run.
     let pauses = facts.reports_free_pages && args.runs.is_none() && pauses::has_time(time);
     let notes =

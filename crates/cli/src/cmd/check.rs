@@ -36,7 +36,7 @@ const SOURCES: Sources =
 EXAMPLES
   faultless check --update -- ./engine queries.txt    # writes faultless.toml
   faultless check -- ./engine queries.txt
-  faultless check --budget ci/budget.toml --markdown \"$GITHUB_STEP_SUMMARY\" --junit faults.xml -- ./engine queries.txt
+  faultless check --budget ci/budget.toml --markdown summary.md --junit faults.xml -- ./engine
 
 The program's output is read and thrown away. Standard input is read once and given to each run.
 Exit status: 0 within the budget, 1 over it, 2 no answer (no budget, another host, a program that fails), 130 interrupted.")]

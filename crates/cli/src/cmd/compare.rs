@@ -30,7 +30,7 @@ const ROUNDS: RangeInclusive<u32> = 10..=30;
 #[command(after_help = "\
 EXAMPLES
   faultless compare 'sort lines.txt' 'sort -S 1G lines.txt'
-  faultless compare -n 40 --svg sort.svg './engine-old queries' './engine-new queries' 'faultless run -- ./engine-old queries'
+  faultless compare -n 40 --svg sort.svg './engine queries' 'faultless run -- ./engine queries'
 
 The programs' standard output is read and thrown away. Standard input is read once and given to each run.
 Exit status: 0 compared, 1 a command failed in some run, 2 no comparison was possible, 126

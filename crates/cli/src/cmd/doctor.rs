@@ -35,7 +35,7 @@ use row::Row;
 EXAMPLES
   faultless doctor
   faultless doctor --json | jq '.prices'
-  faultless doctor --check                       # for minutes: how far stat and record are right here
+  faultless doctor --check                       # some minutes: how far stat is right here
   faultless doctor --check=fork")]
 pub(crate) struct Args {
     /// Print one JSON document instead of the text.

@@ -32,8 +32,8 @@ use faultless_console::{Failure, Outcome, pages};
 
 use crate::programs;
 
-const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
-                           faultless completions fish >~/.config/fish/completions/faultless.fish";
+const COMPLETIONS: &str =
+    "EXAMPLES\n  source <(faultless completions bash)\n  faultless completions fish | source";
 
 const ORDER: &str = "\
 BEGIN WITH
@@ -85,7 +85,7 @@ enum Verb {
     #[command(disable_help_flag = true)]
     Agent(Words),
     #[command(
-        after_help = "EXAMPLES\n  faultless man | man -l -\n  faultless man --dir ~/.local/share/man/man1"
+        after_help = "EXAMPLES\n  faultless man | man -l -\n  mkdir -p pages && faultless man --dir pages"
     )]
     Man(pages::ManArgs),
     #[command(after_help = COMPLETIONS)]

@@ -252,6 +252,9 @@ pub(super) fn next(findings: &Findings, width: usize) -> Vec<String> {
     match next {
         Next::Advise => {}
         Next::Tree => return vec!["faultless report --tree shows who calls them".to_owned()],
+        Next::Restart => {
+            return vec!["restart it with one of the cures; of a program that ends by itself, faultless advise -- CMD measures them".to_owned()];
+        }
         Next::Root => {
             return vec![
                 "record as root: most faults were taken inside system calls, which it sees".to_owned(),

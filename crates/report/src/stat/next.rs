@@ -1,7 +1,7 @@
 //! What to do next: the commands that answer the next question about this program, or nothing.
 
 use faultless_trace::Stat;
-use faultless_trace::observation::{ALL_PROCESSES, SourceNote};
+use faultless_trace::observation::{ALL_PROCESSES, Exit, SourceNote};
 use faultless_trace::stat::{FaultTime, Interval};
 
 use super::section::headed;
@@ -36,8 +36,15 @@ pub(super) fn next(stat: &Stat, palette: Palette, reader: Option<usize>) -> Vec<
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
     let room = to_copy(reader) - 3 - SITE.len() - 2 - "faultless advise -- ".len();
-    let (command, what) = text::again(&stat.command, room);
-    let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
+    // What was running already may never end by itself.
+    let (command, what) = match stat.exit {
+        Exit::Unknown => ("-p PID".to_owned(), None),
+        _ => {
+            let (command, what) = text::again(&stat.command, room);
+            (format!("-- {command}"), what)
+        }
+    };
+    let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} {command}")];
     let cure = stat.immune.is_none().then(|| line(CURE, "advise"));
     let site = can_record(stat).then(|| line(SITE, "record"));
     let steps: Vec<Vec<String>> = cure.into_iter().chain(site).collect();

@@ -3,6 +3,7 @@
 //! In: a run of the command, running processes, or a trace file. Out: [`Found`].
 
 use std::ffi::OsString;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use faultless_console::Failure;
@@ -22,8 +23,8 @@ use super::super::rounds::{Engine, Job, Stop, recorded};
 const SHORT_NS: u64 = 10_000_000;
 /// Runs of an arm: the warm-up, and five rounds.
 const ARM_RUNS: u64 = 6;
-/// Runs of the baseline and a cure: two of one and one of the other in the warm-up, and three rounds.
-const FEWEST_RUNS: u32 = 9;
+/// Runs of the baseline and two cures: two of one and one of each other in the warm-up, and three rounds.
+const FEWEST_RUNS: u32 = 13;
 /// The mechanism that a second run does not have.
 const COLD: &str = "cold_guest_memory";
 /// A program with fewer faults than this share of the one with most is none to cure.
@@ -53,8 +54,26 @@ pub(super) struct Found {
 impl Found {
     /// One run of the command, and one more if the host of this virtual machine backed its memory only then; `None` if it
     /// can't be recorded. The runs will say so, if it is not only the recording that fails.
-    pub(super) fn of_run(engine: &Engine, command: &[OsString]) -> Result<Option<Self>, Stop> {
+    /// Of one that runs for longer than `patience`, the user is told what else can be asked.
+    pub(super) fn of_run(
+        engine: &Engine,
+        command: &[OsString],
+        patience: Duration,
+    ) -> Result<Option<Self>, Stop> {
+        let (ended, waiting) = channel::<()>();
+        let bar = engine.bar.clone();
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                bar.suspend(|| {
+                    eprintln!(
+                        "faultless: the first run takes longer than --time; of a program that never ends, \
+                         advise -p PID names the cures"
+                    );
+                });
+            }
+        });
         let first = Self::of_one_run(engine, command)?;
+        drop(ended);
         match first.as_ref().is_some_and(Self::is_cold) {
             true => Self::of_one_run(engine, command),
             false => Ok(first),
@@ -101,18 +120,24 @@ impl Found {
         })
     }
 
-    /// How many arms have a warm-up and the fewest rounds within this time; the baseline and a cure at least.
+    /// How many arms have a warm-up and the fewest rounds within this time; the baseline and two cures at least.
     pub(super) fn arms_within(&self, time: Duration) -> usize {
         let arms = time.as_nanos() / u128::from(self.wall_ns.max(1) * ARM_RUNS);
-        usize::try_from(arms).unwrap_or(usize::MAX).max(2)
+        usize::try_from(arms).unwrap_or(usize::MAX).max(3)
+    }
+
+    /// The time in which so many arms are tried.
+    pub(super) fn time_of(&self, arms: usize) -> Duration {
+        Duration::from_nanos(self.wall_ns * (1 + ARM_RUNS * arms as u64))
     }
 
     /// What to say of a run that is too long for this time.
     pub(super) fn too_long(&self, time: Duration) -> Option<String> {
         let fewest = Duration::from_nanos(self.wall_ns) * FEWEST_RUNS;
         let (run, all) = (Nanos(self.wall_ns as f64), Nanos(fewest.as_nanos() as f64));
-        (fewest > time)
-            .then(|| format!("a run takes {run}, so three rounds beside one cure take about {all}"))
+        (fewest > time).then(|| {
+            format!("a run takes {run}, so the fewest rounds, three beside two cures, take about {all}")
+        })
     }
 
     /// What to say of a run that is too short.
