@@ -206,7 +206,9 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("pattern", ["needle", r"[a-z]\d[a-z]"])
 def test_ctrl_c_ends_a_search(large_tree, pattern):
     command = [sys.executable, "-c", CONSUMER, str(large_tree.root), pattern]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # A job in the background of a script ignores the signal, and its children do.
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed) as process:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
