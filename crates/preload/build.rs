@@ -16,10 +16,16 @@ pub(crate) fn main() {
     }
     let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let asked = Command::new(linker).args(["-fuse-ld=bfd", "-Wl,--version"]).output();
-    // Zig takes the flag and links with lld, which separates no code and refuses to be told so.
-    if asked.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).starts_with("GNU ld")) {
+    let said = asked.map(|asked| String::from_utf8_lossy(&asked.stdout).into_owned()).unwrap_or_default();
+    if said.starts_with("GNU ld") {
         println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,noseparate-code");
+    } else if !said.is_empty() {
+        // Zig takes the flag and links with lld, which separates no code. Without a personality, nothing is kept for the
+        // unwind tables, and an unwinder passes through these frames: a library that aborts on panic has no cleanup.
+        let script = format!("{}/no-personality.ld", std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
+        std::fs::write(&script, "rust_eh_personality = 0;\n").expect("OUT_DIR can be written");
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{script}");
     }
     println!("cargo:folder={}", std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed=build.rs");
