@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink, span};
+use faultless_os::spawn;
 use faultless_report::advice as report;
 use faultless_trace::advice::{self, Advice, Terms};
 use faultless_trace::heaps::Heap;
@@ -68,8 +69,8 @@ pub(crate) struct Args {
     /// Show the cures of this recording: a trace file, or perf.data of perf record.
     #[arg(value_name = "TRACE", conflicts_with = "command", value_hint = clap::ValueHint::FilePath)]
     trace: Vec<OsString>,
-    /// End within about this time, the recorded run included, after 5 to 20 rounds. Three rounds of
-    /// the program and of two cures are run even if they take longer [default: 40s].
+    /// End within about this time, the recorded run included, after 5 to 20 rounds. Three rounds of the
+    /// program and of two cures are run even if they take longer [default: 40s].
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "runs")]
     time: Option<Duration>,
     /// Rounds to count, of every cure to the end.
@@ -222,8 +223,9 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     if measured.series.is_empty() {
         return Ok(nothing_measured());
     }
-    let is_interrupted = measured.interrupted.is_some();
+    let was_interrupted = measured.interrupted.is_some();
     let advice = verdict(subject, measured, terms, pooled, pauses.then_some(time / 2))?;
+    let is_interrupted = was_interrupted || spawn::asked_to_end();
     let status = if is_interrupted { INTERRUPTED } else { u8::from(advice.winner.is_none()) };
     show(&advice, args.json, svg, status)
 }

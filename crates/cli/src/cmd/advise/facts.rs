@@ -73,8 +73,8 @@ impl Facts {
         self.heaps.iter().find(|heap| heap.name == name)
     }
 
-    /// What can't be known or reached, and what was not tried for it. `has_pauses`: cures that help run after pauses too; `None` if
-    /// none runs.
+    /// What can't be known or reached, and what was not tried for it. `has_pauses`: cures that help run after pauses too;
+    /// `None` if none runs.
     pub(super) fn notes(&self, has_pauses: Option<bool>) -> Vec<String> {
         let hidden = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         let immune =
