@@ -35,9 +35,7 @@ use crate::tuning as t;
 /// An address, a file or a flag is wrong: what a user can change. All later failures are survived.
 pub(crate) fn run(options: &Options) -> Outcome {
     if faultless_os::procfs::is_hidden() {
-        return Err(Failure(
-            "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)".into(),
-        ));
+        return Err(Failure(faultless_os::procfs::HIDDEN.into()));
     }
     let is_ending = signals()?;
     let board = Arc::new(Board::new());

@@ -164,6 +164,11 @@ pub fn is_hidden() -> bool {
     stat(std::process::id()).is_none()
 }
 
+/// What to say of that where all processes are wanted, and the remedy.
+#[cfg(feature = "profiler")]
+pub const HIDDEN: &str =
+    "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)";
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())

@@ -20,7 +20,7 @@ use crate::kind::Kind;
 use crate::measurement::{Count, Interval};
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::{Profile, Selected, Selection};
-use crate::program::Program;
+use crate::program::{Program, has_no_huge_pages};
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, Grouping, SiteRow, Sites};
 use crate::stat::missing::denied;
@@ -273,6 +273,7 @@ impl Findings {
                 knee,
                 most_avoidable,
                 memory: Program::new(recording, &heaps, has_blocks).memory,
+                no_huge_pages: has_no_huge_pages(observation),
             },
         );
         let whole = selection.is_part().then(|| grouping.sites(Group::Site, &Selection::default()));

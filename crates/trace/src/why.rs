@@ -179,6 +179,8 @@ pub(crate) struct Run {
     pub(crate) most_avoidable: Option<f64>,
     /// Who gives it memory.
     pub(crate) memory: Memory,
+    /// It has switched huge pages off.
+    pub(crate) no_huge_pages: bool,
 }
 
 /// A mechanism, for the table of rules and the documentation.

@@ -29,7 +29,7 @@ use self::facts::Facts;
 use self::found::Found;
 use self::pauses::Pauses;
 use super::attach::{self, Target};
-use super::bench::{Bench, Measured, TIME, Until};
+use super::bench::{self, Bench, Measured, TIME, Until};
 use super::rounds::{Engine, Input, Stop};
 use super::{run as pool, trace_file};
 use crate::pager;
@@ -181,7 +181,7 @@ fn tried(args: Args, svg: Option<Sink>) -> Outcome {
     };
     let long = found.as_ref().filter(|_| args.runs.is_none() && ways.len() > 1);
     if let Some(long) = long.and_then(|found| found.too_long(left)) {
-        eprintln!("faultless: {long}");
+        bench::say(&long);
     }
     let exit = found.as_ref().map_or(Exit::Unknown, |found| found.exit);
     let short = found.as_ref().and_then(Found::too_short);

@@ -151,9 +151,14 @@ fn tell(what: &str, rounds: u32, all: Duration) {
     if !std::io::stderr().is_terminal() {
         let rounds = Count(u64::from(rounds)).of("round");
         let text = format!("{what}: {rounds}, at most about {} more; --runs sets their number", about(all));
-        let width = unbroken(pager::columns(Some(&Sink::Stderr)));
-        eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
+        say(&text);
     }
+}
+
+/// Says something on stderr, in lines that fit it.
+pub(super) fn say(text: &str) {
+    let width = unbroken(pager::columns(Some(&Sink::Stderr)));
+    eprintln!("{}", wrap("faultless: ", text, width).join("\n"));
 }
 
 /// `0.6 s`, `31 s`.

@@ -92,9 +92,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             Err(failure) => return status::not_started(failure),
         },
         (None, false) if faultless_os::procfs::is_hidden() => {
-            return Err(Failure(
-                "/proc is hidden, which has all processes; mount it: mount -t proc proc /proc (root)".into(),
-            ));
+            return Err(Failure(faultless_os::procfs::HIDDEN.into()));
         }
         (None, false) => Live::of_system(),
     };

@@ -7,7 +7,7 @@ use super::{Claim, Faults, Proposed, Rule, Scene};
 use crate::kind::Kind;
 use crate::observation::Call;
 use crate::profile::Weighted;
-use crate::program::{Memory, has_no_huge_pages};
+use crate::program::Memory;
 use crate::tuning::{THP_SAVES, WHOLE_SHARE};
 
 /// Recorded faults of each huge page's range from which on it is known how much of them is touched.
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
             false => "memory is touched for the first time, or again: who gives memory back was not recorded",
         }
         .to_owned();
-        if has_no_huge_pages(&scene.recording.observation) {
+        if scene.run.no_huge_pages {
             what += "; the program has switched huge pages off (prctl PR_SET_THP_DISABLE)";
         }
         let how = match scene.run.memory {
@@ -79,7 +79,7 @@ fn is_fresh(fault: &Weighted) -> bool {
 
 /// Whether a program gets huge pages where it asks for them.
 fn is_asked(scene: &Scene<'_>) -> bool {
-    scene.recording.observation.host.thp == "madvise" && !has_no_huge_pages(&scene.recording.observation)
+    scene.recording.observation.host.thp == "madvise" && !scene.run.no_huge_pages
 }
 
 /// Whether huge pages are to be asked for, and would be filled.

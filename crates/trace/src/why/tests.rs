@@ -3,6 +3,7 @@ mod waits;
 
 use super::*;
 use crate::observation::{Call, Map, Record, What, Window};
+use crate::program::has_no_huge_pages;
 use crate::recording::{Frame, Module, Name};
 
 const PAGE: u64 = 4096;
@@ -178,6 +179,7 @@ fn without_calls(recording: &Recording, knee: Option<Point>) -> Mechanism {
         knee,
         most_avoidable: None,
         memory: Memory::Malloc,
+        no_huge_pages: has_no_huge_pages(&recording.observation),
     };
     let (found, giving) = mechanisms(recording, &profile, &grouping, run);
     assert_eq!(giving, None);
@@ -259,6 +261,7 @@ fn the_calls_of_a_giver_are_counted_once() {
         knee: None,
         most_avoidable: None,
         memory: Memory::Malloc,
+        no_huge_pages: has_no_huge_pages(&recording.observation),
     };
     let naming = grouping.naming();
     let scene = Scene { recording: &recording, profile: &profile, naming, grouping: &grouping, given, run };

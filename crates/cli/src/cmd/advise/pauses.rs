@@ -5,15 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use faultless_console::{Failure, sink::Sink};
+use faultless_console::Failure;
 use faultless_os::spawn;
 use faultless_prof::Sources;
-use faultless_report::table::{unbroken, wrap};
 use faultless_trace::advice::{Advice, Terms};
 
-use super::super::bench::Way;
+use super::super::bench::{Way, say};
 use super::super::rounds::{Engine, Input, Job, Stop, shuffled};
-use crate::pager;
 
 /// Linux reports free pages two seconds after they are freed (mm/page_reporting.c); the host takes them within one more.
 pub(super) const PAUSE: Duration = Duration::from_secs(4);
@@ -89,8 +87,7 @@ impl<'a> Pauses<'a> {
             all.as_secs_f64()
         );
         if self.engine.bar.is_hidden() {
-            let width = unbroken(pager::columns(Some(&Sink::Stderr)));
-            eprintln!("{}", wrap("faultless: ", &text, width).join("\n"));
+            say(&text);
         } else {
             self.engine.bar.set_message(text);
         }
